@@ -33,7 +33,7 @@ def audited(
     statement_id: str | None = None,
 ) -> AuditEntry:
     """Return the entry of a statement that `began` at that `time.perf_counter()`, or of a text that could not be parsed."""
-    told = leading_words(statement) if isinstance(statement, str) else _masked(statement)
+    text = leading_words(statement) if isinstance(statement, str) else _masked(statement)
     return AuditEntry(
         Event.STATEMENT,
         _OUTCOMES.get(state, AuditOutcome.FAILED),
@@ -44,7 +44,7 @@ def audited(
         "page" if principal.session is not None else "api",
         state.value,
         statement_id,
-        told,
+        text,
         round((time.perf_counter() - began) * 1000),
     )
 
@@ -67,8 +67,8 @@ def _shows(key: str, of_secret: bool) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_plain(key: str, of_secret: bool, _types: int) -> bool:
-    found = [spec for spec in (SECRET if of_secret else _declared()) if spec.is_called(key)]
-    return bool(found) and not any(spec.secret for spec in (found[:1] if of_secret else found))
+    matching = [spec for spec in (SECRET if of_secret else _declared()) if spec.is_called(key)]
+    return bool(matching) and not any(spec.secret for spec in (matching[:1] if of_secret else matching))
 
 
 def _declared() -> Specs:

@@ -97,16 +97,16 @@ class StatementService:
         """
         services = replace(self._services, catalog=self._services.catalog.draft())
         statements = parse_each(text)
-        found: list[Diagnostic] = []
+        diagnostics: list[Diagnostic] = []
         is_known, begun = True, False
-        while len(found) < DIAGNOSTICS_MAX:
+        while len(diagnostics) < DIAGNOSTICS_MAX:
             statement = await asyncio.to_thread(next, statements, None)
             if statement is None:
                 break
             if not begun:
                 context, begun = self._begun(context, principal, statement, checking=True), True
             if isinstance(statement, UserError):
-                found.append(statement.diagnostic())
+                diagnostics.append(statement.diagnostic())
                 is_known = False
                 continue
             run = Execution(services, principal, context, files=files, checking=True)
@@ -120,9 +120,9 @@ class StatementService:
                     self._audit.record(refused_check(statement, principal, run.role))
                 if is_known or error.state not in _MISSING:
                     severity = "warning" if error.state in _EXISTING else "error"
-                    found.append(replace(error.diagnostic(), severity=severity))
+                    diagnostics.append(replace(error.diagnostic(), severity=severity))
                 is_known = is_known and error.state in _EXISTING
-        return found
+        return diagnostics
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         """Return the `context` for an answer: with defaults, and without names of missing objects."""
@@ -131,8 +131,8 @@ class StatementService:
         role = context.role if context.role in allowed else state.graph.first_role(principal)
 
         def known(spec: KindSpec[Any], *path: str | None) -> bool:
-            found = state.get(spec, tuple(part or "" for part in path))
-            return found is not None and state.policy.known(role, found)
+            target = state.get(spec, tuple(part or "" for part in path))
+            return target is not None and state.policy.known(role, target)
 
         database, schema, store, pool = context.database, context.schema, context.store, context.compute_pool
         if not known(DATABASE, database):
@@ -227,12 +227,14 @@ class StatementService:
 
         def default(kind: str) -> Any:
             chosen = member.defaults.get(kind) if member is not None else None
-            found = state.by_id.get(chosen) if chosen is not None else None
-            return found if found is not None and state.policy.check(role, Privilege.USAGE, found) else None
+            stored = state.by_id.get(chosen) if chosen is not None else None
+            return (
+                stored if stored is not None and state.policy.check(role, Privilege.USAGE, stored) else None
+            )
 
         database, schema = context.database, context.schema
-        if database is None and (found := default("database")) is not None:
-            database, chosen = found.name, default("schema")
+        if database is None and (default_database := default("database")) is not None:
+            database, chosen = default_database.name, default("schema")
             within = chosen is not None and chosen.database == database
             schema = schema or (chosen.name if within else None)
         store, pool = default("store"), default("compute_pool")

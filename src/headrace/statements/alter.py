@@ -34,42 +34,42 @@ def _ownership(statement: Rename | DescribeAs, run: Execution) -> Iterator[Requi
 @handles(Rename, requires=_ownership)
 async def rename(statement: Rename, run: Execution) -> Outcome:
     """Rename an object. Its id, secrets, dependents and queries are kept; a session that had it selected keeps it under the new name."""
-    found, name = _named(statement.kind, statement.name, run), statement.new_name
+    target, name = _named(statement.kind, statement.name, run), statement.new_name
     if _RESERVED.get(statement.kind) == name.name:
         message = f"the {statement.kind.lower()} {name} contains the system relations: its name is reserved"
-        raise UserError(spec_of(found).duplicate, message, hint="Choose another name.", span=name.span)
-    if isinstance(found, Query):
-        if name.name != found.name:
+        raise UserError(spec_of(target).duplicate, message, hint="Choose another name.", span=name.span)
+    if isinstance(target, Query):
+        if name.name != target.name:
             refuse_taken_name(name.name, name.span, run)
-        await asyncio.to_thread(run.catalog.change_query, found.id, name=name.name)
-        return Outcome(_answer(replace(found, name=name.name), f"is named {name}"))
+        await asyncio.to_thread(run.catalog.change_query, target.id, name=name.name)
+        return Outcome(_answer(replace(target, name=name.name), f"is named {name}"))
     try:
-        changed = await asyncio.to_thread(_renamed, found, name, run)
+        changed = await asyncio.to_thread(_renamed, target, name, run)
     except UserError as error:
         error.span = error.span or name.span
         raise
     return Outcome(
-        _answer(changed, f"was {found.name.name if isinstance(found, Relation) else found.name}"),
-        _context(found, changed, run),
+        _answer(changed, f"was {target.name.name if isinstance(target, Relation) else target.name}"),
+        _context(target, changed, run),
     )
 
 
-def _renamed(found: CatalogObject, name: Identifier, run: Execution) -> Any:
-    if isinstance(found, ComputePool) and run.services.engine.pool_state(found.name)[0] != "stopped":
+def _renamed(target: CatalogObject, name: Identifier, run: Execution) -> Any:
+    if isinstance(target, ComputePool) and run.services.engine.pool_state(target.name)[0] != "stopped":
         raise UserError(
             SqlState.DEPENDENT_OBJECTS_EXIST,
-            f"the compute pool {found.name!r} is running, and its process keeps the name that it was started "
+            f"the compute pool {target.name!r} is running, and its process keeps the name that it was started "
             "with",
-            hint=f"STOP COMPUTE_POOL {Identifier(found.name)}; first.",
+            hint=f"STOP COMPUTE_POOL {Identifier(target.name)}; first.",
         )
     called = name.name
-    if isinstance(found, UserFunction):
+    if isinstance(target, UserFunction):
         refuse_built_in(name)
-        called = str(replace(found, name=name.name).signature)
+        called = str(replace(target, name=name.name).signature)
     with run.catalog.transaction():
-        changed = run.catalog.rename(found, called)
-        if isinstance(found, Database | SchemaObject | Relation):
-            old, new = spec_of(found).path(found), spec_of(changed).path(changed)
+        changed = run.catalog.rename(target, called)
+        if isinstance(target, Database | SchemaObject | Relation):
+            old, new = spec_of(target).path(target), spec_of(changed).path(changed)
             for relation in run.catalog.relations():
                 if relation.definition is not None:
                     definition = views.renamed(relation.definition, old, new)
@@ -84,9 +84,9 @@ def _giving(statement: ChangeOwner, run: Execution) -> Iterator[Requirement]:
 
 @handles(ChangeOwner, requires=_giving)
 async def change_owner(statement: ChangeOwner, run: Execution) -> Outcome:
-    found = _named(statement.kind, statement.name, run)
-    await give(found, statement.owner, run)
-    return Outcome(_answer(found, f"belongs to the role {statement.owner}"))
+    target = _named(statement.kind, statement.name, run)
+    await give(target, statement.owner, run)
+    return Outcome(_answer(target, f"belongs to the role {statement.owner}"))
 
 
 @handles(DescribeAs, requires=_ownership)
@@ -104,22 +104,22 @@ def _named(kind: str, name: QualifiedName, run: Execution) -> CatalogObject:
     return run.object(kind, name)
 
 
-def _answer(found: Any, done: str) -> ResultSet:
-    if isinstance(found, Relation):
-        return relation_ddl(found, "ALTER", done)
-    if isinstance(found, Query):
-        return ddl("query", found.id, "ALTER", f"query {found.id} {done}", [found.id])
-    spec = spec_of(found)
-    path = spec.path(found)
+def _answer(target: Any, done: str) -> ResultSet:
+    if isinstance(target, Relation):
+        return relation_ddl(target, "ALTER", done)
+    if isinstance(target, Query):
+        return ddl("query", target.id, "ALTER", f"query {target.id} {done}", [target.id])
+    spec = spec_of(target)
+    path = spec.path(target)
     return ddl(spec.kind, path[-1], "ALTER", f"{spec.word} {path[-1]} {done}", path)
 
 
-def _context(found: Any, changed: Any, run: Execution) -> SessionContext | None:
+def _context(target: Any, changed: Any, run: Execution) -> SessionContext | None:
     """Return the session's context with the new name, if it named the renamed object."""
     fields = {"database": "database", "store": "store", "compute_pool": "compute_pool", "schema": "schema"}
-    field = fields.get(spec_of(found).kind)
-    if field is None or getattr(run.context, field) != found.name:
+    field = fields.get(spec_of(target).kind)
+    if field is None or getattr(run.context, field) != target.name:
         return None
-    if isinstance(found, SchemaObject) and run.context.database != found.database:
+    if isinstance(target, SchemaObject) and run.context.database != target.database:
         return None
     return run.with_context(**{field: changed.name})

@@ -289,15 +289,15 @@ def _inlined(query: exp.Query, draft: Draft) -> exp.Query:
 def _named(query: exp.Query, draft: Draft, run: Execution) -> tuple[Relation, ...]:
     """Return the relations that a query's text names, virtual ones among them, each once."""
     context = BindingContext(SystemLookup(run.catalog.snapshot(), run.role), run.context)
-    found: dict[RelationName, Relation] = {}
+    declared: dict[RelationName, Relation] = {}
     for table in query.find_all(exp.Table):
         name = virtual_name(table)
         if name is not None and name in draft.virtual:
-            found[name] = draft.virtual[name].relation
+            declared[name] = draft.virtual[name].relation
         elif name is None and not is_named_query(table):
             relation, _span = named_relation(table, context)
-            found[relation.name] = relation
-    return tuple(found.values())
+            declared[relation.name] = relation
+    return tuple(declared.values())
 
 
 def _refuse_own(statement: _Query) -> None:

@@ -160,18 +160,18 @@ class Execution:
     def visible(self, objects: Iterable[T]) -> list[T]:
         """Return the objects that the active role sees, for lists."""
         policy, role = self.policy, self.role
-        return [found for found in objects if policy.visible(role, found)]
+        return [item for item in objects if policy.visible(role, item)]
 
-    def is_default(self, kind: str, found: Any, *, current: bool) -> bool:
+    def is_default(self, kind: str, target: Any, *, current: bool) -> bool:
         """True if the user's sessions begin with an object; for a user without a default of that kind, if it is the session's `current`
         one."""
         user = self.catalog.user(self.principal.user)
         chosen = user.defaults.get(kind) if user is not None else None
-        return found.id == chosen if chosen in self.catalog.snapshot().by_id else current
+        return target.id == chosen if chosen in self.catalog.snapshot().by_id else current
 
-    def knows(self, found: object | None) -> bool:
+    def knows(self, target: object | None) -> bool:
         """True if the object exists and the active role has a privilege on it."""
-        return found is not None and self.policy.known(self.role, found)
+        return target is not None and self.policy.known(self.role, target)
 
     def database_of(self, name: Identifier | None) -> str:
         """Return the named database or the session's; raises 3D002."""
@@ -200,8 +200,8 @@ class Execution:
 
     def database(self, name: Identifier | None) -> Database:
         """Return the named database or the session's; raises 3D002."""
-        wanted = self.database_of(name)
-        return next(found for found in self.catalog.databases() if found.name == wanted)
+        database_name = self.database_of(name)
+        return next(item for item in self.catalog.databases() if item.name == database_name)
 
     def listed_database(self, name: Identifier | None) -> str | None:
         """Return the database of a list: the named one or the session's, None for all; raises 3D002."""
@@ -460,14 +460,14 @@ class Execution:
         known = [item for item in self.catalog.functions() if self.knows(item)]
         same = [item for item in known if item.name == name.name]
         types = name.types if isinstance(name, Signature) else None
-        found = [item for item in same if types in (None, item.signature.types)]
-        if len(found) == 1:
-            return found[0]
+        matching = [item for item in same if types in (None, item.signature.types)]
+        if len(matching) == 1:
+            return matching[0]
         which = ", ".join(str(item.signature) for item in same)
         raise UserError(
             SqlState.FUNCTION_NOT_FOUND,
             f"several functions are named {name}"
-            if found
+            if matching
             else f"the function {name} does not exist or is not authorized",
             hint=f"There is {which}."
             if same
@@ -587,21 +587,21 @@ F = TypeVar("F")
 
 
 def facet(
-    found: F | None,
+    provided: F | None,
     kind: StoreDescriptor,
     what: str,
     span: Span | None,
     hint: str = "Name a store of another type with IN STORE.",
 ) -> F:
     """Return a facet of a store type; raises UserError 0A000, saying what cannot be done without it and what can, if the type lacks it."""
-    if found is None:
+    if provided is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"stores of type {kind.label} do not support {what}",
             hint=hint,
             span=span,
         )
-    return found
+    return provided
 
 
 S = TypeVar("S", bound=Statement)

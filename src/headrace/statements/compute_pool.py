@@ -125,11 +125,11 @@ async def stop_compute_pool(statement: StopComputePool, run: Execution) -> Outco
 async def drop_compute_pool(statement: DropComputePool, run: Execution) -> Outcome:
     """Drop a pool. Refused with 2BP01 while a query of it is not terminated; CASCADE terminates them."""
     pool = run.named_compute_pool(statement.name)
-    told = await drop(pool, run, cascade=statement.cascade, span=statement.name.span)
+    suffix = await drop(pool, run, cascade=statement.cascade, span=statement.name.span)
     _wake(run)
     await _ended(pool, run)
     context = run.with_context(compute_pool=None) if run.context.compute_pool == pool.name else None
-    return Outcome(_answer(pool.name, "DROP", f"was dropped{told}"), context)
+    return Outcome(_answer(pool.name, "DROP", f"was dropped{suffix}"), context)
 
 
 @handles(
@@ -169,8 +169,8 @@ async def _ended(pool: ComputePool, run: Execution) -> None:
     """Return when the pool's process has ended, or is wanted again. Raises ExternalError 57014 where that takes too long."""
     until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
     while not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped":
-        found = run.catalog.compute_pool(pool.name)
-        if found is not None and found.desired_state is PoolIntent.RUNNING:
+        current = run.catalog.compute_pool(pool.name)
+        if current is not None and current.desired_state is PoolIntent.RUNNING:
             return
         if time.monotonic() > until:
             message = f"the process of the compute pool {pool.name!r} was asked to stop, and is still running"

@@ -359,8 +359,10 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
     missing: dict[tuple[str, EntityPath], MissingEntity] = {}
     sink = prepared.sink
     written = {(step.store, step.entity) for step in prepared.plan.side_outputs}
-    wanted = ((scan.properties.dead_letters, scan.properties.late_rows) for scan in prepared.logical.scans)
-    for topic in chain.from_iterable(wanted):
+    side_topics = (
+        (scan.properties.dead_letters, scan.properties.late_rows) for scan in prepared.logical.scans
+    )
+    for topic in chain.from_iterable(side_topics):
         if topic is None or (place := (topic.store, topic.entity)) in missing or place not in written:
             continue
         store, kind = run.store(Identifier(topic.store))
@@ -389,11 +391,11 @@ def _missing_side_topics(prepared: Prepared, run: Execution) -> tuple[MissingEnt
 def _schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
     if not isinstance(prepared.sink, EntitySink) or prepared.store is None or run.checking:
         return ()
-    subjects, found = prepared.sink.subjects, None
+    subjects, base_client = prepared.sink.subjects, None
     if subjects.value.base or subjects.key.base:
         store, _kind = run.store(Identifier(subjects.base_store or prepared.store.name))
-        found = run.registry_client(store)
-    return sink_schemas(prepared.sink, run.registry_client(prepared.store), found)
+        base_client = run.registry_client(store)
+    return sink_schemas(prepared.sink, run.registry_client(prepared.store), base_client)
 
 
 def registered_schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
@@ -498,7 +500,7 @@ def _running(run: Execution, but: str = "") -> list[Flow]:
 def _flows(query: Query, run: Execution) -> list[Flow]:
     """Return a flow for each existing sink of a query."""
     plan, flows = SparkPlan.from_json(query.plan), []
-    sources = [found for name in query.sources if (found := run.catalog.relation(name)) is not None]
+    sources = [source for name in query.sources if (source := run.catalog.relation(name)) is not None]
     for name, step in zip(query.sinks, plan.sinks, strict=True):
         sink, under = run.catalog.relation(name), plan.under(step.id)
         if sink is None:

@@ -27,7 +27,7 @@ def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator
     if cascade:
         going = run.catalog.removal(target)
         goes = (*going.objects, *going.queries)
-        unknown = sum(not run.knows(found) for found in goes)
+        unknown = sum(not run.knows(item) for item in goes)
         if unknown:
             raise UserError(
                 SqlState.INSUFFICIENT_PRIVILEGE,
@@ -35,7 +35,7 @@ def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator
                 f"not owned by role {run.role!r}",
                 hint="USE ROLE a role that owns all of them, or ask their owner to drop them first.",
             )
-        yield from (Requirement(Privilege.OWNERSHIP, found) for found in goes)
+        yield from (Requirement(Privilege.OWNERSHIP, item) for item in goes)
 
 
 async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> str:
@@ -64,9 +64,9 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
     except UserError as error:
         error.span = error.span or span
         raise
-    for found in went.objects:
-        if isinstance(found, Relation) and found.kind is RelationKind.MATERIALIZED_VIEW:
-            await asyncio.to_thread(run.services.engine.views.drop, found.id)
+    for item in went.objects:
+        if isinstance(item, Relation) and item.kind is RelationKind.MATERIALIZED_VIEW:
+            await asyncio.to_thread(run.services.engine.views.drop, item.id)
     await run.services.engine.forget(writers)
     return _told(len(went.objects) - 1, len(going.queries)) if cascade else ""
 
@@ -82,7 +82,7 @@ def _checked(target: Any, run: Execution, *, cascade: bool, span: Span | None) -
 def _dropped(target: Any, run: Execution, *, cascade: bool) -> tuple[Removal, list[str]]:
     """Drop the object, and return what was dropped and the queries that wrote it, which can never run again."""
     with run.catalog.transaction():
-        relations = [found for found in run.catalog.removal(target).objects if isinstance(found, Relation)]
+        relations = [item for item in run.catalog.removal(target).objects if isinstance(item, Relation)]
         writers = [query.id for relation in relations for query in run.catalog.writers(relation)]
         return run.catalog.drop(target, cascade=cascade, known=run.knows), writers
 

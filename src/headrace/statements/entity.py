@@ -104,17 +104,19 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
     path = statement.name.path
     reader = _reader(statement, Scope.ENTITY, kind.properties)
     async with _about(statement.name, store, admin):
-        found = await asyncio.to_thread(admin.describe_entity, store.properties, path)
-    wanted: list[tuple[str, int | str | None, int | str | None]] = []
+        entity = await asyncio.to_thread(admin.describe_entity, store.properties, path)
+    requested: list[tuple[str, int | str | None, int | str | None]] = []
     for name, spec in kind.layout.items():
         written = (entry.key for entry in statement.properties.entries if spec.is_called(entry.key))
-        wanted.append((next(written, spec.name), reader.take(spec), found.layout.get(name)))
+        requested.append((next(written, spec.name), reader.take(spec), entity.layout.get(name)))
     for settings in of_scope(kind.properties, Scope.ENTITY):
         if settings.open:
             given = reader.take_all(settings)
-            wanted += [(settings.name + name, text, found.configs.get(name)) for name, text in given.items()]
+            requested += [
+                (settings.name + name, text, entity.configs.get(name)) for name, text in given.items()
+            ]
     reader.finish()
-    for name, value, present in wanted:
+    for name, value, present in requested:
         if value not in (None, present):
             now = f"has no '{name}'" if present is None else f"has '{name}' = {present}"
             raise UserError(
@@ -208,8 +210,8 @@ async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
     store, kind = _store(statement, run)
     admin = facet(kind.entities, kind, "LIST ENTITIES", statement.span)
     within = statement.path.path if statement.path else ()
-    found = await asyncio.to_thread(admin.list_entities, store.properties, within)
-    return Outcome(ResultSet(columns, tuple((printed(name), str(leaf).lower()) for name, leaf in found)))
+    entities = await asyncio.to_thread(admin.list_entities, store.properties, within)
+    return Outcome(ResultSet(columns, tuple((printed(name), str(leaf).lower()) for name, leaf in entities)))
 
 
 @handles(DescribeEntity, requires=_usage)
@@ -217,7 +219,7 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
     store, kind = _store(statement, run)
     admin = facet(kind.entities, kind, "DESCRIBE ENTITY", statement.span)
     async with _about(statement.name, store, admin):
-        found = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
+        entity = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
     # Clients read partitions and replicas by position; a type whose entities are not divided answers in as many columns.
     layout = tuple(kind.layout) or ("partitions", "replicas")
     columns = [
@@ -228,7 +230,7 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
         ("ValueDescriptor", VARCHAR),
         ("Configs", VARCHAR),
     ]
-    return Outcome(result(columns, [_description(found, store.name, layout)]))
+    return Outcome(result(columns, [_description(entity, store.name, layout)]))
 
 
 @handles(InsertIntoEntity, requires=_usage)
@@ -333,15 +335,15 @@ async def _print_table(
     reader.finish()
     refuse_time(start, "table")
     async with _about(statement.name, store, admin):
-        found = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
-    if not found.columns:
+        entity = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
+    if not entity.columns:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"{statement.name} is not a table of the store {store.name}",
             hint=f"LIST ENTITIES IN {statement.name} lists its tables.",
             span=statement.name.span,
         )
-    plan = plan_print(store, found, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS)
+    plan = plan_print(store, entity, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS)
     engine = run.services.engine
     return await engine.run_interactive(
         plan, _PRINTED_COLUMNS, compute_pool=run.compute_pool().name, user=run.principal.user
@@ -373,17 +375,17 @@ def _ddl(path: EntityPath, command: str, done: str) -> ResultSet:
     return ddl("entity", path_text(path), command, f"entity {path_text(path)} {done}", path)
 
 
-def _description(found: EntityDescription, store: str, layout: tuple[str, ...]) -> tuple[object, ...]:
-    details: dict[str, object] = dict(found.configs)
-    if found.columns:
+def _description(entity: EntityDescription, store: str, layout: tuple[str, ...]) -> tuple[object, ...]:
+    details: dict[str, object] = dict(entity.configs)
+    if entity.columns:
         details["columns"] = {
-            column.name: f"{column.type}{'' if column.nullable else ' NOT NULL'}" for column in found.columns
+            column.name: f"{column.type}{'' if column.nullable else ' NOT NULL'}" for column in entity.columns
         }
-        details["key"] = found.key
+        details["key"] = entity.key
     return (
-        path_text(found.path),
+        path_text(entity.path),
         store,
-        *(found.layout.get(name) for name in layout),
+        *(entity.layout.get(name) for name in layout),
         None,
         None,
         json.dumps(details),

@@ -130,8 +130,8 @@ def _made_by(member: Member) -> Relation | None:
 def _written_by(member: Member, draft: Draft) -> RelationFact | None:
     if not isinstance(member.made, Prepared):
         return None
-    found = member.made.relation or draft.catalog.relation(member.made.sink_name)
-    return _relation_fact(found) if found is not None else None
+    relation = member.made.relation or draft.catalog.relation(member.made.sink_name)
+    return _relation_fact(relation) if relation is not None else None
 
 
 def _sink_fact(prepared: Prepared, run: Execution) -> RelationFact:

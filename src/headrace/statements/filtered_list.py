@@ -50,15 +50,15 @@ async def filtered_list(statement: FilteredList, run: Execution) -> Outcome:
     named = where.find_all(exp.Column) if where is not None else ()
     everywhere = any(_names(_folded(column.name), "Database") for column in named)
     outcome = await HANDLERS[type(listing)](listing, replace(run, everywhere=everywhere))
-    found = outcome.result
-    if not isinstance(found, ResultSet):
+    listed = outcome.result
+    if not isinstance(listed, ResultSet):
         raise InternalError(f"{type(listing).__name__} has no bounded result")
-    condition = _condition(statement, found.columns)
+    condition = _condition(statement, listed.columns)
     if condition is not None:
-        query = await asyncio.to_thread(_bound, condition, found.columns, statement, run)
+        query = await asyncio.to_thread(_bound, condition, listed.columns, statement, run)
         engine, user = run.services.engine, run.principal.user
-        found = await engine.read_views(user, partial(_kept, query, found, run))
-    return Outcome(replace(found, rows=found.rows[: statement.limit]))
+        listed = await engine.read_views(user, partial(_kept, query, listed, run))
+    return Outcome(replace(listed, rows=listed.rows[: statement.limit]))
 
 
 def _condition(statement: FilteredList, columns: Sequence[ResultColumn]) -> exp.Expr | None:
@@ -97,15 +97,15 @@ def _disregard_case(comparison: exp.Expr, texts: Collection[exp.Expr]) -> None:
 
 def _column(written: exp.Column, columns: Sequence[ResultColumn]) -> ResultColumn:
     folded = _folded(written.name)
-    found = next((column for column in columns if _names(folded, column.name)), None)
-    if found is None or written.table:
+    match = next((column for column in columns if _names(folded, column.name)), None)
+    if match is None or written.table:
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
             f"this list has no column {written.sql(dialect='headrace')}",
             hint=f"The columns of the list are {', '.join(column.name for column in columns)}.",
             span=span_of(written),
         )
-    return found
+    return match
 
 
 def _folded(name: str) -> str:
@@ -150,21 +150,21 @@ def _bound(
     )
 
 
-def _kept(query: LogicalPlan, found: ResultSet, run: Execution) -> ResultSet:
+def _kept(query: LogicalPlan, listed: ResultSet, run: Execution) -> ResultSet:
     """Asks DuckDB: for a thread of its readers."""
     sql = compile_snapshot(query).sql
-    _, rows = run.services.engine.views.query(sql, beside={str(_LIST): _table(found, sql)})
-    return replace(found, rows=tuple(found.rows[number] for number in sorted(row[0] for row in rows)))
+    _, rows = run.services.engine.views.query(sql, beside={str(_LIST): _table(listed, sql)})
+    return replace(listed, rows=tuple(listed.rows[number] for number in sorted(row[0] for row in rows)))
 
 
-def _table(found: ResultSet, sql: str) -> pyarrow.Table:
+def _table(listed: ResultSet, sql: str) -> pyarrow.Table:
     """Return the columns of the query, with typed values, and the places of the rows."""
     import pyarrow
 
-    values = {_NUMBER: pyarrow.array(range(len(found.rows)), pyarrow.int64())}
-    for place, column in enumerate(found.columns):
+    values = {_NUMBER: pyarrow.array(range(len(listed.rows)), pyarrow.int64())}
+    for place, column in enumerate(listed.columns):
         if quote(column.name) not in sql:
             continue
-        texts = pyarrow.array([row[place] for row in found.rows], pyarrow.string())
+        texts = pyarrow.array([row[place] for row in listed.rows], pyarrow.string())
         values[column.name] = texts.cast(arrow_type(column.type))
     return pyarrow.table(values)

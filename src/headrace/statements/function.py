@@ -35,10 +35,10 @@ def _class_name(text: str) -> str:
 
 
 def _destinations(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not all(_DESTINATION.fullmatch(part) for part in found):
+    destinations = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not all(_DESTINATION.fullmatch(part) for part in destinations):
         raise ValueError(text)
-    return found
+    return destinations
 
 
 SOURCE = PropertySpec(

@@ -31,7 +31,7 @@ def _wanted(statement: GrantFuture | RevokeFuture, run: Execution) -> Iterator[R
 
 def _privileges(statement: GrantFuture | RevokeFuture) -> list[Privilege]:
     """Return the named privileges, or all of the kind; raises UserError 0LP01 for OWNERSHIP, 42601 for a privilege that the kind lacks."""
-    found: list[Privilege] = []
+    privileges: list[Privilege] = []
     for word in statement.privileges:
         privilege = privilege_of(word, statement.kind)
         if privilege is Privilege.OWNERSHIP:
@@ -44,9 +44,9 @@ def _privileges(statement: GrantFuture | RevokeFuture) -> list[Privilege]:
                 ),
                 span=word.span,
             )
-        found.append(privilege)
+        privileges.append(privilege)
     spec = BY_NAME.get(statement.kind.lower())
-    return found or [*(spec.privileges if spec is not None else (Privilege.USAGE,))]
+    return privileges or [*(spec.privileges if spec is not None else (Privilege.USAGE,))]
 
 
 @handles(GrantFuture, requires=_wanted, checked=True)
@@ -82,13 +82,13 @@ async def revoke_future(statement: RevokeFuture, run: Execution) -> Outcome:
 @handles(ListFutureGrants, requires=nothing)
 async def list_future_grants(statement: ListFutureGrants, run: Execution) -> Outcome:
     """List the future grants of the organization, and of the schemas and databases that the active role sees."""
-    wanted: dict[str, str] = {}
+    filters: dict[str, str] = {}
     if statement.place is not None:
         kind, name = kind_and_name(target_of(statement.place, run), run.catalog.organization().name)
-        wanted = {"kind": kind, "name": name}
+        filters = {"kind": kind, "name": name}
     if statement.to_role is not None:
-        wanted["grantee"] = run.named_role(statement.to_role).name
-    return Outcome(await FUTURE_GRANTS.rows(run, **wanted))
+        filters["grantee"] = run.named_role(statement.to_role).name
+    return Outcome(await FUTURE_GRANTS.rows(run, **filters))
 
 
 def _answer(

@@ -34,11 +34,11 @@ async def generate_ddl(statement: GenerateDdl, run: Execution) -> Outcome:
 async def generate_columns(statement: GenerateColumns, run: Execution) -> Outcome:
     """Return a row for each column."""
     store, kind = run.store(store_name(statement.properties))
-    found = await asyncio.to_thread(inferred, statement.properties, run, store, kind, "")
+    inference = await asyncio.to_thread(inferred, statement.properties, run, store, kind, "")
     titles = [("Name", VARCHAR), ("Type", VARCHAR), ("Nullable", BOOLEAN), ("IsPrimaryKey", BOOLEAN)]
     rows = [
-        (column.name, str(column.type), column.nullable, column.name in found.primary_key)
-        for column in found.columns
+        (column.name, str(column.type), column.nullable, column.name in inference.primary_key)
+        for column in inference.columns
     ]
     return Outcome(result(titles, rows))
 

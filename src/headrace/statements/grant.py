@@ -53,28 +53,28 @@ def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> It
 @handles(GrantPrivileges, requires=_wanted, checked=True)
 async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcome:
     """Grant all privileges or none. An existing grant does not change, but may gain its grant option."""
-    wanted = [*_wanted(statement, run)]
+    requirements = [*_wanted(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
     made = [
         Grant(
             run.policy.need(item).object, item.privilege, role, run.policy.grantor(run.role, item) or run.role
         )
-        for item in wanted
+        for item in requirements
         for role in roles
     ]
     given = [replace(grant, grantable=statement.grantable) for grant in made]
     new = await asyncio.to_thread(run.catalog.grant, given)
-    told = "" if new else ": it was before"
-    return Outcome(_answer("GRANT", wanted, roles, f"granted to {_roles(roles)}{told}"))
+    note = "" if new else ": it was before"
+    return Outcome(_answer("GRANT", requirements, roles, f"granted to {_roles(roles)}{note}"))
 
 
 @handles(RevokePrivileges, requires=_wanted)
 async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outcome:
     """Revoke privileges. Refused with 2BP01 while grants depend on a revoked grant option, unless CASCADE revokes those too. Queries
     that need a privilege stop."""
-    wanted = [*_wanted(statement, run)]
+    requirements = [*_wanted(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
-    places = [(run.policy.need(item).object, item.privilege, role) for item in wanted for role in roles]
+    places = [(run.policy.need(item).object, item.privilege, role) for item in requirements for role in roles]
     try:
         gone = await asyncio.to_thread(
             run.catalog.revoke,
@@ -86,9 +86,9 @@ async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outc
         error.span = statement.target.name.span if statement.target.name else statement.span
         raise
     run.services.engine.wake()
-    told = f"revoked from {_roles(roles)}" if gone else f"not revoked: {_roles(roles)} did not have it"
+    note = f"revoked from {_roles(roles)}" if gone else f"not revoked: {_roles(roles)} did not have it"
     more = f", and {gone - len(places)} that depended on it" if gone > len(places) else ""
-    return Outcome(_answer("REVOKE", wanted, roles, told + more))
+    return Outcome(_answer("REVOKE", requirements, roles, note + more))
 
 
 def giving(target: object, role: Identifier, run: Execution) -> Iterator[Requirement]:
@@ -159,27 +159,27 @@ async def _membership(
     run.services.engine.wake()
     whom = f"the role {to_role}" if to_role is not None else f"the user {user}"
     done = {"GRANT": "granted to", "REVOKE": "revoked from"}[verb]
-    told = "" if changed else ": nothing changed"
-    return ddl("role", role.name, verb, f"role {role.name} {done} {whom}{told}", [role.name])
+    note = "" if changed else ": nothing changed"
+    return ddl("role", role.name, verb, f"role {role.name} {done} {whom}{note}", [role.name])
 
 
 @handles(ListGrants, requires=nothing)
 async def list_grants(statement: ListGrants, run: Execution) -> Outcome:
     """List the grants on objects that the active role sees."""
-    wanted: dict[str, str] = {}
+    filters: dict[str, str] = {}
     if statement.target is not None:
         kind, name = kind_and_name(target_of(statement.target, run), run.catalog.organization().name)
-        wanted = {"kind": kind, "name": name}
+        filters = {"kind": kind, "name": name}
     if statement.to_role is not None:
-        wanted = {"grantee_kind": "role", "grantee": run.named_role(statement.to_role).name}
+        filters = {"grantee_kind": "role", "grantee": run.named_role(statement.to_role).name}
     if statement.of_role is not None:
-        wanted = {"kind": "role", "name": run.named_role(statement.of_role).name, "privilege": "USAGE"}
-    return Outcome(await GRANTS.rows(run, **wanted))
+        filters = {"kind": "role", "name": run.named_role(statement.of_role).name, "privilege": "USAGE"}
+    return Outcome(await GRANTS.rows(run, **filters))
 
 
-def _answer(verb: str, wanted: Sequence[Requirement], roles: Sequence[str], done: str) -> ResultSet:
-    words = ", ".join(item.privilege.value for item in wanted)
-    summary = f"{words} on {named(wanted[0].target)} {done}" if wanted else done
+def _answer(verb: str, requirements: Sequence[Requirement], roles: Sequence[str], done: str) -> ResultSet:
+    words = ", ".join(item.privilege.value for item in requirements)
+    summary = f"{words} on {named(requirements[0].target)} {done}" if requirements else done
     return ddl("role", roles[0], verb, summary, [*roles])
 
 

@@ -47,11 +47,11 @@ def with_columns(
 
     Raises UserError 0A000 (nobody knows them), 3D009 or 3D010 (no registry, no subject), 3D021, 42P16, and what those who are asked do.
     """
-    found = inferred(statement.properties, run, store, kind, statement.name.last.name)
+    inference = inferred(statement.properties, run, store, kind, statement.name.last.name)
     changelog = statement.kind == "CHANGELOG"
     if kind.row_source is not None and kind.row_source.changes and statement.kind == "STREAM":
-        found = Inferred(change_columns(found.columns, kind.row_source.metadata))
-    if changelog and not found.primary_key:
+        inference = Inferred(change_columns(inference.columns, kind.row_source.metadata))
+    if changelog and not inference.primary_key:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             "a changelog requires a primary key, and neither the statement nor the schema specifies one",
@@ -60,16 +60,16 @@ def with_columns(
         )
     span = statement.properties.span(dialect.KEY_FORMAT.name)
     properties = statement.properties
-    if found.key_type is not None and span is not None:
-        key = Property(dialect.KEY_TYPE.name, str(found.key_type), span)
+    if inference.key_type is not None and span is not None:
+        key = Property(dialect.KEY_TYPE.name, str(inference.key_type), span)
         properties = Properties((*properties.entries, key))
     return replace(
         statement,
         columns=tuple(
             ColumnDefinition(Identifier(column.name), column.type, column.nullable)
-            for column in found.columns
+            for column in inference.columns
         ),
-        primary_key=() if statement.kind == "STREAM" else tuple(map(Identifier, found.primary_key)),
+        primary_key=() if statement.kind == "STREAM" else tuple(map(Identifier, inference.primary_key)),
         properties=properties,
     )
 
@@ -157,8 +157,8 @@ def _messages(layout: Protobuf, run: Execution, store: Store, subject: str) -> t
         return decoded(layout.descriptors), layout.message
     client = _client(run, store)
     schema = _latest(client, subject, layout.label)
-    found = of_text(schema.text, client.referenced(schema))
-    return found, found.named(layout.message)
+    messages = of_text(schema.text, client.referenced(schema))
+    return messages, messages.named(layout.message)
 
 
 def _with_key(
@@ -176,8 +176,8 @@ def _with_key(
     layout = named_format(name, reader, dialect.KEY_DESCRIPTOR, places, span)
     subject = _subject(reader, layout, entity, "key")
     if isinstance(layout, Protobuf):
-        found = _columns(layout, run, store, subject)
-        key_type: DataType = Struct(tuple((column.name, column.type) for column in found))
+        key_columns = _columns(layout, run, store, subject)
+        key_type: DataType = Struct(tuple((column.name, column.type) for column in key_columns))
     else:
         client = _client(run, store)
         schema = _latest(client, subject, layout.label)
@@ -200,17 +200,17 @@ def _client(run: Execution, store: Store) -> RegistryClient:
 
 
 def _latest(client: RegistryClient, subject: str, kind: str) -> RegisteredSchema:
-    found = client.latest(subject)
-    if found is None:
+    latest = client.latest(subject)
+    if latest is None:
         raise UserError(
             SqlState.DESCRIPTOR_NOT_FOUND,
             f"the schema registry has no subject {subject!r}",
             hint=f"Check 'topic', and the registry of the store; or {_LIST_THEM[0].lower()}{_LIST_THEM[1:]}",
         )
-    if found.type != kind:
+    if latest.type != kind:
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the schema of the subject {subject!r} is {found.type}, not {kind}",
-            hint=f"Set the format to {found.type}.",
+            f"the schema of the subject {subject!r} is {latest.type}, not {kind}",
+            hint=f"Set the format to {latest.type}.",
         )
-    return found
+    return latest

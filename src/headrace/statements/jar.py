@@ -50,9 +50,9 @@ def check_class(data: bytes, name: str) -> None:
             entry = archive.getinfo(f"{name.replace('.', '/')}.class")
         except KeyError:
             known = [
-                found.removesuffix(".class").replace("/", ".")
-                for found in archive.namelist()
-                if found.endswith(".class")
+                member.removesuffix(".class").replace("/", ".")
+                for member in archive.namelist()
+                if member.endswith(".class")
             ]
             near = suggestion(name, known, otherwise=f"It holds {', '.join(sorted(known)[:3])}, …")
             raise UserError(

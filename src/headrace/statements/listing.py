@@ -38,19 +38,19 @@ class Projection:
     relation: str
     columns: Mapping[str, str]
 
-    async def rows(self, run: Execution, **wanted: object) -> ResultSet:
-        """Return the rows of the relation whose columns have the `wanted` values; None matches any value."""
+    async def rows(self, run: Execution, **filters: object) -> ResultSet:
+        """Return the rows of the relation whose columns have the values of `filters`; None matches any value."""
         # Some are read from the disk, and some are long.
-        return await asyncio.to_thread(self._rows, run, wanted)
+        return await asyncio.to_thread(self._rows, run, filters)
 
-    def _rows(self, run: Execution, wanted: Mapping[str, object]) -> ResultSet:
+    def _rows(self, run: Execution, filters: Mapping[str, object]) -> ResultSet:
         relation = RELATIONS[SYSTEM_SCHEMA, self.relation]
         places = {column.name: place for place, column in enumerate(relation.columns)}
-        tests = [(places[name], value) for name, value in wanted.items() if value is not None]
-        found = (row for row in relation.rows(run) if all(row[place] == value for place, value in tests))
+        tests = [(places[name], value) for name, value in filters.items() if value is not None]
+        matching = (row for row in relation.rows(run) if all(row[place] == value for place, value in tests))
         chosen = [places[name] for name in self.columns.values()]
         types = [relation.columns[place].type for place in chosen]
-        return result(list(zip(self.columns, types, strict=True)), map(itemgetter(*chosen), found))
+        return result(list(zip(self.columns, types, strict=True)), map(itemgetter(*chosen), matching))
 
 
 _TIMES = {"CreatedAt": "created_at", "UpdatedAt": "updated_at"}
@@ -224,13 +224,13 @@ def _lists(
     projection: Projection,
     *,
     requires: Requirements[Statement] = nothing,
-    **wanted: object,
+    **filters: object,
 ) -> None:
-    """Handle a LIST: the rows of its relation, of those that have the `wanted` values."""
+    """Handle a LIST: the rows of its relation, of those that have the values of `filters`."""
 
     @handles(kind, requires=requires)
     async def listed(_statement: Statement, run: Execution) -> Outcome:
-        return Outcome(await projection.rows(run, **wanted))
+        return Outcome(await projection.rows(run, **filters))
 
 
 _lists(ListApiTokens, API_TOKENS)

@@ -36,8 +36,8 @@ def privilege_of(word: Identifier, kind: str | None) -> Privilege:
     else:
         granted = (Privilege.USAGE,) if kind == "QUERY" else BY_NAME[kind.lower()].privileges
         known = (*granted, Privilege.OWNERSHIP)
-    found = next((privilege for privilege in known if privilege.value == word.name.upper()), None)
-    if found is None:
+    match = next((privilege for privilege in known if privilege.value == word.name.upper()), None)
+    if match is None:
         names = [privilege.value for privilege in known]
         what = "the organization" if kind is None else f"a {kind.lower().replace('_', ' ')}"
         raise UserError(
@@ -46,7 +46,7 @@ def privilege_of(word: Identifier, kind: str | None) -> Privilege:
             hint=suggestion(word.name.upper(), names, otherwise=f"There is {', '.join(names)}."),
             span=word.span,
         )
-    return found
+    return match
 
 
 def _refused(privilege: Privilege, statement: CanI, run: Execution) -> str | None:
@@ -85,8 +85,8 @@ def _refused_on(privilege: Privilege, kind: str, name: QualifiedName, run: Execu
         return _told(missing, run) if missing else None
     lacked = []
     for needed, of_kind, where in steps:
-        found = state.get(BY_NAME[of_kind], where)
-        if found is None or not state.policy.may(run.role, needed, found):
+        container = state.get(BY_NAME[of_kind], where)
+        if container is None or not state.policy.may(run.role, needed, container):
             lacked.append(f"{needed.value} on {BY_NAME[of_kind].described(where)}")
     return f"{lacking(run.role, lacked)}: {BY_NAME[kind].described(path)} does not exist or is not authorized"
 

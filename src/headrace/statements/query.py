@@ -110,8 +110,8 @@ async def start_relation(statement: StartRelation, run: Execution) -> Outcome:
 def _told(name: QualifiedName, run: Execution, command: str, queries: list[Query], done: str) -> ResultSet:
     ids = ", ".join(query.id for query in queries)
     each = f"the queries {ids} are" if len(queries) > 1 else f"the query {ids} is"
-    told = f"{each} being {done}" if queries else "no change was needed"
-    return relation_ddl(run.relation(name), command, f"stays: {told}")
+    note = f"{each} being {done}" if queries else "no change was needed"
+    return relation_ddl(run.relation(name), command, f"stays: {note}")
 
 
 def _missing(query: Query, run: Execution) -> list[RelationName]:

@@ -22,7 +22,7 @@ class QueryScope(Protocol):
     def catalog(self) -> Catalog:
         """The catalog."""
 
-    def knows(self, found: object | None) -> bool:
+    def knows(self, target: object | None) -> bool:
         """Return True if the object exists and the active role has a privilege on it."""
 
     def visible(self, objects: Iterable[T]) -> list[T]:

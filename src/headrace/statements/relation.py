@@ -83,20 +83,20 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
     if declared.make is not None:
         declared.make()
     run.catalog.create_relation(declared.relation)
-    return relation_ddl(declared.relation, "CREATE", f"was created{declared.told}")
+    return relation_ddl(declared.relation, "CREATE", f"was created{declared.note}")
 
 
 @dataclass(frozen=True)
 class Declared:
     """A relation that a statement declares: nothing has been created yet.
 
-    `make` makes its entity, where that is missing, with `layout`; `told` is what the answer says of it.
+    `make` makes its entity, where that is missing, with `layout`; `note` is added to the answer.
     """
 
     relation: Relation
     make: Callable[[], object] | None = None
     layout: Mapping[str, int] = field(default_factory=dict)
-    told: str = ""
+    note: str = ""
 
 
 def existing_relation(statement: CreateRelation, run: Execution) -> Relation | None:
@@ -140,8 +140,8 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
     ]
 
     def known_store(name: str) -> Store | None:
-        found = run.catalog.store(name)
-        return found if run.knows(found) else None
+        stored = run.catalog.store(name)
+        return stored if run.knows(stored) else None
 
     read = source_properties(relation, of_sources, kind, known_store)
     reader.leave(Scope.SOURCE)
@@ -201,16 +201,16 @@ async def drop_relation(statement: DropRelation, run: Execution) -> Outcome:
     """Drop a relation. Refused with 2BP01 while a query that is not terminated reads or writes it, unless CASCADE ends the query; the
     entity stays."""
     relation = relation_of_kind(statement.kind, statement.name, run, "DROP")
-    told = await drop(relation, run, cascade=statement.cascade, span=statement.name.span)
-    return Outcome(relation_ddl(relation, "DROP", f"was dropped{told}"))
+    note = await drop(relation, run, cascade=statement.cascade, span=statement.name.span)
+    return Outcome(relation_ddl(relation, "DROP", f"was dropped{note}"))
 
 
 def relation_of_kind(kind: str, name: QualifiedName, run: Execution, verb: str) -> Relation:
     """Return the relation of a statement, which must be of the stated kind; raises UserError 3D020."""
     relation = run.relation(name)
-    wanted = _KINDS.get(kind)
+    expected = _KINDS.get(kind)
     word = relation.kind.value.replace("_", " ")
-    if wanted not in (None, relation.kind):
+    if expected not in (None, relation.kind):
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
             f"{relation.name} is a {word}, not a {kind.lower()}",
@@ -230,13 +230,13 @@ async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
         database = run.listed_database(None)
     schema = parts[-1].name if parts else None
     kind = _KINDS.get(statement.kind or "")
-    found = await LISTED_RELATIONS.rows(
+    listed = await LISTED_RELATIONS.rows(
         run, database_name=database, schema_name=schema, relation_type=kind.value if kind else None
     )
-    if kind is None or found.rows:
-        return Outcome(found)
+    if kind is None or listed.rows:
+        return Outcome(listed)
     # SHOW TABLES lists everything elsewhere; here TABLE is one kind of four, and few databases have one.
-    return Outcome(replace(found, message="LIST RELATIONS lists relations of every kind."))
+    return Outcome(replace(listed, message="LIST RELATIONS lists relations of every kind."))
 
 
 @handles(
@@ -391,9 +391,9 @@ def _entity_made(
     if (pattern := kind.pattern(entity)) is not None:
         _check_pattern(reader, kind, admin, store, relation, pattern, name_span)
         return None, {}
-    found = run.described(store, kind, entity)
-    if found is not None:
-        checked_layout(reader, kind, entity, found)
+    description = run.described(store, kind, entity)
+    if description is not None:
+        checked_layout(reader, kind, entity, description)
         return None, {}
     if not any(reader.gives(spec) for spec in kind.layout.values()):
         names = " and ".join(f"'{spec.name}'" for spec in kind.layout.values())

@@ -75,9 +75,9 @@ async def manage_access(statement: ManageAccess, run: Execution) -> Outcome:
 async def drop_schema(statement: DropSchema, run: Execution) -> Outcome:
     """Drop a schema. Refused with 2BP01 while a relation is in it, unless CASCADE drops it too."""
     schema = run.schema(statement.name)
-    told = await drop(schema, run, cascade=statement.cascade, span=statement.name.span)
+    suffix = await drop(schema, run, cascade=statement.cascade, span=statement.name.span)
     path = [schema.database, schema.name]
-    return Outcome(ddl("schema", schema.name, "DROP", f"schema {schema.name} was dropped{told}", path))
+    return Outcome(ddl("schema", schema.name, "DROP", f"schema {schema.name} was dropped{suffix}", path))
 
 
 @handles(ListSchemas, requires=nothing)

@@ -118,9 +118,9 @@ async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution
 async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) -> Outcome:
     """Drop a registry. Refused with 2BP01 while a store or a relation uses it; CASCADE drops those."""
     registry = run.schema_registry(statement.name)
-    told = await drop(registry, run, cascade=statement.cascade, span=statement.name.span)
+    suffix = await drop(registry, run, cascade=statement.cascade, span=statement.name.span)
     name = registry.name
-    return Outcome(ddl(_KIND, name, "DROP", f"schema registry {name} was dropped{told}", [name]))
+    return Outcome(ddl(_KIND, name, "DROP", f"schema registry {name} was dropped{suffix}", [name]))
 
 
 @handles(

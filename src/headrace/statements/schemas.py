@@ -53,7 +53,7 @@ def sink_schemas(
     }
     required = frozenset(column.name for column in sink.schema.columns if not column.nullable)
     entity = path_text(sink.entity)
-    found = []
+    schemas = []
     for part, layout in (("value", sink.format.value), ("key", sink.format.key)):
         kind = kinds[part]
         if kind is None:
@@ -63,11 +63,11 @@ def sink_schemas(
             _check_required(layout, kind)
             if layout.registry is not None and client is not None:
                 columns = [Column(name, item, name not in required) for name, item in kind.fields]
-                found.append(_protobuf(client, part, subject, layout.message, columns, entity))
+                schemas.append(_protobuf(client, part, subject, layout.message, columns, entity))
         elif isinstance(layout, Avro) and client is not None:
             more = _base(base, subject.base) if subject.base is not None else None
-            found.append(_avro(client, part, subject, kind, required, entity, more))
-    return tuple(found)
+            schemas.append(_avro(client, part, subject, kind, required, entity, more))
+    return tuple(schemas)
 
 
 def _check_required(layout: Protobuf, columns: Struct) -> None:
@@ -84,8 +84,8 @@ def _check_required(layout: Protobuf, columns: Struct) -> None:
 
 def _base(client: RegistryClient | None, subject: str) -> str:
     """Return the text of the base subject, which says more of its fields."""
-    found = client.latest(subject) if client is not None else None
-    if client is None or found is None:
+    latest = client.latest(subject) if client is not None else None
+    if client is None or latest is None:
         raise UserError(
             SqlState.DESCRIPTOR_NOT_FOUND,
             f"the subject {subject!r} to base the schema on does not exist",
@@ -94,13 +94,13 @@ def _base(client: RegistryClient | None, subject: str) -> str:
                 "can specify."
             ),
         )
-    if found.type != "AVRO":
+    if latest.type != "AVRO":
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the schema of the subject {subject!r} is {found.type}, not AVRO",
+            f"the schema of the subject {subject!r} is {latest.type}, not AVRO",
             hint="Name a subject of AVRO.",
         )
-    return self_contained(found.text, client.resolved(found))
+    return self_contained(latest.text, client.resolved(latest))
 
 
 def _avro(
@@ -136,17 +136,19 @@ def _protobuf(
     client: RegistryClient,
     part: str,
     named: Subject,
-    wanted: str | None,
+    message: str | None,
     columns: Sequence[Column],
     entity: str,
 ) -> SinkSchema:
-    name, before = wanted or message_name(f"{entity}_{part}"), None
+    name, before = message or message_name(f"{entity}_{part}"), None
     subject = named.named(entity, part, name)
     newest = client.latest(subject)
     if newest is not None and newest.type == "PROTOBUF":
         before = of_text(newest.text, client.referenced(newest))
-        if wanted is None or any(item == wanted or item.endswith(f".{wanted}") for item in before.messages):
-            name = before.named(wanted)
+        if message is None or any(
+            item == message or item.endswith(f".{message}") for item in before.messages
+        ):
+            name = before.named(message)
             if {column.name: str(column.type) for column in before.columns(name)} == {
                 column.name: str(column.type) for column in _as_read(columns)
             }:
@@ -230,16 +232,15 @@ def pinned(plan: SparkPlan, schemas: tuple[SinkSchema, ...], sink: Step) -> Spar
     """Return the plan with the schemas in its sink."""
     by_part: Mapping[str, SinkSchema] = {schema.part: schema for schema in schemas}
 
-    def step(found: EncodeRows) -> EncodeRows:
+    def step(item: EncodeRows) -> EncodeRows:
         changed = {
-            part: getattr(found, part).model_copy(update={**schema.pinned, "schema_id": schema.id})
+            part: getattr(item, part).model_copy(update={**schema.pinned, "schema_id": schema.id})
             for part, schema in by_part.items()
         }
-        return found.model_copy(update=changed)
+        return item.model_copy(update=changed)
 
     written = inputs_of(sink)
     steps = [
-        step(found) if isinstance(found, EncodeRows) and found.id in written else found
-        for found in plan.steps
+        step(item) if isinstance(item, EncodeRows) and item.id in written else item for item in plan.steps
     ]
     return plan.model_copy(update={"steps": steps})

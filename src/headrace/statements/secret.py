@@ -96,8 +96,8 @@ async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
 async def drop_secret(statement: DropSecret, run: Execution) -> Outcome:
     """Drop a secret. Refused with 2BP01 while a store or a registry names it; CASCADE drops those."""
     facts = run.secret(statement.name)
-    told = await drop(facts, run, cascade=statement.cascade, span=statement.name.span)
-    return Outcome(_answer(facts.name, "DROP", f"was dropped{told}"))
+    suffix = await drop(facts, run, cascade=statement.cascade, span=statement.name.span)
+    return Outcome(_answer(facts.name, "DROP", f"was dropped{suffix}"))
 
 
 # It changes what every secret of the organization is sealed with, and has the operator's command run.

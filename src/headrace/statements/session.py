@@ -41,20 +41,20 @@ async def set_default(statement: SetDefault, run: Execution) -> Outcome:
         name = statement.name.last.name
         await asyncio.to_thread(run.catalog.set_default_role, user, name)
         return Outcome(_default(kind, name))
-    found: Any = run.object(statement.kind, statement.name)
-    defaults: dict[str, Any] = {kind: found}
-    if isinstance(found, Database):
-        defaults["schema"] = run.catalog.schema(found.name, "public")
-    elif isinstance(found, SchemaObject):
-        defaults["database"] = run.catalog.database(found.database)
+    target: Any = run.object(statement.kind, statement.name)
+    defaults: dict[str, Any] = {kind: target}
+    if isinstance(target, Database):
+        defaults["schema"] = run.catalog.schema(target.name, "public")
+    elif isinstance(target, SchemaObject):
+        defaults["database"] = run.catalog.database(target.database)
     ids = {word: chosen.id if chosen else None for word, chosen in defaults.items()}
     await asyncio.to_thread(run.catalog.set_defaults, user, ids)
-    return Outcome(_default(kind, *spec_of(found).path(found)))
+    return Outcome(_default(kind, *spec_of(target).path(target)))
 
 
 def _default(kind: str, *path: str) -> ResultSet:
-    told = f"{kind.replace('_', ' ')} {'.'.join(path)} is the default of new sessions"
-    return ddl(kind, path[-1], "SET DEFAULT", told, path)
+    summary = f"{kind.replace('_', ' ')} {'.'.join(path)} is the default of new sessions"
+    return ddl(kind, path[-1], "SET DEFAULT", summary, path)
 
 
 async def _role(statement: Use, run: Execution) -> Outcome:

@@ -117,9 +117,9 @@ async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
 async def drop_store(statement: DropStore, run: Execution) -> Outcome:
     """Drop a store. Refused with 2BP01 while a relation is defined on it, unless CASCADE drops it too; entities stay."""
     store, _ = run.store(statement.name)
-    told = await drop(store, run, cascade=statement.cascade, span=statement.name.span)
+    suffix = await drop(store, run, cascade=statement.cascade, span=statement.name.span)
     context = run.with_context(store=None) if run.context.store == store.name else None
-    summary = f"store {store.name} was dropped{told}"
+    summary = f"store {store.name} was dropped{suffix}"
     return Outcome(ddl("store", store.name, "DROP", summary, [store.name]), context)
 
 
@@ -180,16 +180,16 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
             span=statement.span,
         )
     span = statement.properties.span(dialect.TYPE.name)
-    found = connector(kind, span=span)
-    specs = of_scope((*found.properties, *dialect.DIALECT), Scope.STORE)
+    descriptor = connector(kind, span=span)
+    specs = of_scope((*descriptor.properties, *dialect.DIALECT), Scope.STORE)
     # What is missing stands nowhere: it is the type that asks for it.
     given, named = run.with_secrets(run.with_files(statement.properties, specs), specs)
-    reader = PropertyReader(given.entries, specs, what=f"a {found.label} store", lacking=span)
-    properties, registry = _read(found, reader)
+    reader = PropertyReader(given.entries, specs, what=f"a {descriptor.label} store", lacking=span)
+    properties, registry = _read(descriptor, reader)
     moment = now()
     return Store(
         statement.name.name,
-        found.type,
+        descriptor.type,
         run.role,
         moment,
         moment,

@@ -103,13 +103,13 @@ def _filled(begin: str, specs: Specs, *, store: Identifier | None = None) -> str
 
 def _needed(specs: Specs) -> list[PropertySpec[typing.Any]]:
     """Return the required properties. One that is required with another follows it."""
-    found: list[PropertySpec[typing.Any]] = []
+    needed: list[PropertySpec[typing.Any]] = []
     before = None
     for spec in specs:
-        if spec.default.startswith("needed") and (not _is_needed_with(spec) or before in found):
-            found.append(spec)
+        if spec.default.startswith("needed") and (not _is_needed_with(spec) or before in needed):
+            needed.append(spec)
         before = spec
-    return found
+    return needed
 
 
 def _is_needed_with(spec: PropertySpec[typing.Any]) -> bool:
@@ -132,5 +132,5 @@ def _syntax(words: tuple[str, ...]) -> str:
     """Return the syntax of the statements that begin with the words."""
     made = typing.get_type_hints(GRAMMAR[words]).get("return")
     kinds = typing.get_args(made) or (made,)
-    told = [re.search(r"`([^`]+)`", inspect.getdoc(kind) or "") for kind in kinds]
-    return "\n".join(f"{found[1]};" for found in told if found) or f"{' '.join(words)} …;"
+    matches = [re.search(r"`([^`]+)`", inspect.getdoc(kind) or "") for kind in kinds]
+    return "\n".join(f"{match[1]};" for match in matches if match) or f"{' '.join(words)} …;"

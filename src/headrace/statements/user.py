@@ -67,18 +67,18 @@ async def invite_user(statement: InviteUser, run: Execution) -> Outcome:
 @handles(RevokeInvitation, requires=on_organization(Privilege.MANAGE_MEMBERS))
 async def revoke_invitation(statement: RevokeInvitation, run: Execution) -> Outcome:
     """Withdraw an invitation: its code ends."""
-    wanted = statement.invitation.name
-    found = next((item for item in run.catalog.invitations() if item.id == wanted), None)
-    if found is None:
+    identifier = statement.invitation.name
+    invitation = next((item for item in run.catalog.invitations() if item.id == identifier), None)
+    if invitation is None:
         raise UserError(
             SqlState.USER_NOT_FOUND,
-            f"the invitation {wanted!r} does not exist",
+            f"the invitation {identifier!r} does not exist",
             hint="LIST INVITATIONS shows the existing invitations.",
             span=statement.invitation.span,
         )
-    await asyncio.to_thread(run.catalog.drop_invitation, found)
-    summary = f"the invitation of {found.user} was revoked"
-    return Outcome(ddl("invitation", found.id, "REVOKE", summary, [found.id]))
+    await asyncio.to_thread(run.catalog.drop_invitation, invitation)
+    summary = f"the invitation of {invitation.user} was revoked"
+    return Outcome(ddl("invitation", invitation.id, "REVOKE", summary, [invitation.id]))
 
 
 @handles(AlterUser, requires=nothing)
@@ -114,15 +114,15 @@ async def describe_user(statement: DescribeUser, run: Execution) -> Outcome:
 
 def _user(name: Identifier, run: Execution) -> User:
     """Raises UserError 3D000 also for one that is there and that the role may not see."""
-    found = next((user for user in visible_users(run) if user.name == name.name), None)
-    if found is None:
+    match = next((user for user in visible_users(run) if user.name == name.name), None)
+    if match is None:
         raise UserError(
             SqlState.USER_NOT_FOUND,
             f"the user {name.name!r} does not exist",
             hint="LIST USERS shows the existing users.",
             span=name.span,
         )
-    return found
+    return match
 
 
 def _may_give(run: Execution, roles: Iterable[str], *, span: Span | None) -> None:

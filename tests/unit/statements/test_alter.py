@@ -142,8 +142,8 @@ async def test_every_object_has_an_owner_to_change(session: Session) -> None:
         "SCHEMA lab.tests",
         "DATABASE lab",
     ):
-        found = await session.rows(f"ALTER {what} OWNER TO public", "Type", "Command")
-        assert found == [(what.partition(" ")[0].lower(), "ALTER")]
+        rows = await session.rows(f"ALTER {what} OWNER TO public", "Type", "Command")
+        assert rows == [(what.partition(" ")[0].lower(), "ALTER")]
     assert await session.rows("SELECT name FROM deltastream.sys.stores WHERE \"owner\" = 'public'") == [
         ("unused",)
     ]

@@ -32,9 +32,9 @@ def kept_token(session: Session, name: str, user: str = "admin") -> ApiToken | N
 
 async def signed_in(session: Session, text: str, principal: Principal = ROOT) -> Principal:
     """Return the principal of the token that a statement creates."""
-    found = session.catalog.authenticate(await token_of(session, text, principal))
-    assert found is not None
-    return found
+    authenticated = session.catalog.authenticate(await token_of(session, text, principal))
+    assert authenticated is not None
+    return authenticated
 
 
 async def refused(session: Session, text: str, principal: Principal) -> str:

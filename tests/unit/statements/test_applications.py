@@ -232,21 +232,21 @@ async def test_a_virtual_relation_is_unknown_outside(session: Session) -> None:
 async def test_describe_tells_of_every_relation_and_which_are_virtual(session: Session) -> None:
     ((kind, plan),) = await session.rows(f"DESCRIBE {BOTH}")
     assert session.catalog.queries() == []
-    told = json.loads(plan or "")
+    description = json.loads(plan or "")
     assert kind == "APPLICATION"
-    assert [(item["name"], item["is_virtual"]) for item in told["ddls"]] == [
+    assert [(item["name"], item["is_virtual"]) for item in description["ddls"]] == [
         ("big", True),
         ("seen", False),
         ("counted", False),
     ]
-    assert [text.split(" ")[:4] for text in told["statements"]] == [
+    assert [text.split(" ")[:4] for text in description["statements"]] == [
         ["CREATE", "VIRTUAL", "STREAM", "virtual.public.big"],
         ["CREATE", "MATERIALIZED", "VIEW", "seen"],
         ["INSERT", "INTO", "lab.tests.orders", "SELECT"],
         ["CREATE", "MATERIALIZED", "VIEW", "counted"],
     ]
-    assert [item["name"] for item in told["sources"]] == ["orders"]
-    assert [(item["db_name"], item["name"]) for item in told["sinks"]] == [
+    assert [item["name"] for item in description["sources"]] == ["orders"]
+    assert [(item["db_name"], item["name"]) for item in description["sinks"]] == [
         ("shop", "seen"),
         ("lab", "orders"),
         ("shop", "counted"),

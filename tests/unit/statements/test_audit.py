@@ -34,11 +34,11 @@ async def fails(session: Session, text: str, principal: Principal = ADMINISTRATO
 
 async def test_what_was_done_is_there_in_the_next_statement(session: Session) -> None:
     await session.run("USE DATABASE shop; LIST STORES -- all of them")
-    told = ("allowed", "00000", "admin", "sysadmin", "LIST STORES")
-    assert await newest(session) == told
+    expected = ("allowed", "00000", "admin", "sysadmin", "LIST STORES")
+    assert await newest(session) == expected
     asked = f"{NEWEST.rpartition(' LIMIT')[0]} LIMIT 2".replace("outcome, ", "credential, address, door, ")
-    found = await session.answer(asked, AUDITOR)
-    assert found[0][:4] == ("token ci", "10.0.0.1", "api", "00000")
+    rows = await session.answer(asked, AUDITOR)
+    assert rows[0][:4] == ("token ci", "10.0.0.1", "api", "00000")
 
 
 async def test_what_was_refused_is_told_from_what_failed(session: Session) -> None:

@@ -23,16 +23,24 @@ async def checked(session: Session, text: str, principal: Principal | None = Non
     )
 
 
-def places(text: str, found: list[Diagnostic]) -> list[tuple[str, str]]:
-    return [(item.sqlstate, text[item.span.start : item.span.end]) for item in found if item.span is not None]
+def places(text: str, diagnostics: list[Diagnostic]) -> list[tuple[str, str]]:
+    return [
+        (item.sqlstate, text[item.span.start : item.span.end])
+        for item in diagnostics
+        if item.span is not None
+    ]
 
 
 async def test_each_statement_is_told_of_at_its_own_place(session: Session) -> None:
     text = "SELECT n FORM orders;\nLIST RELATIONS;\nSELECT wrong FROM orders;\nSELECT 'open FROM orders"
-    found = await checked(session, text)
-    assert places(text, found) == [("42601", "FORM"), ("42703", "wrong"), ("42601", "'")]
-    assert [(item.span.line, item.span.column) for item in found if item.span] == [(1, 10), (3, 8), (4, 8)]
-    assert (found[0].expected, found[0].found) == ("a clause such as FROM", "'FORM'")
+    diagnostics = await checked(session, text)
+    assert places(text, diagnostics) == [("42601", "FORM"), ("42703", "wrong"), ("42601", "'")]
+    assert [(item.span.line, item.span.column) for item in diagnostics if item.span] == [
+        (1, 10),
+        (3, 8),
+        (4, 8),
+    ]
+    assert (diagnostics[0].expected, diagnostics[0].received) == ("a clause such as FROM", "'FORM'")
 
 
 async def test_what_a_statement_defines_is_there_for_the_next(session: Session) -> None:
@@ -56,10 +64,10 @@ async def test_what_a_statement_defines_is_there_for_the_next(session: Session) 
             "SELECT n FROM top",
         ]
     )
-    found = await checked(session, text)
-    assert [(item.sqlstate, item.severity) for item in found] == [("3D020", "error")]
-    assert found[0].span is not None
-    assert found[0].span.line == 16
+    diagnostics = await checked(session, text)
+    assert [(item.sqlstate, item.severity) for item in diagnostics] == [("3D020", "error")]
+    assert diagnostics[0].span is not None
+    assert diagnostics[0].span.line == 16
 
 
 async def test_nothing_is_made_and_nobody_is_asked(session: Session) -> None:
@@ -110,15 +118,15 @@ async def test_functions_and_pools_are_followed(session: Session) -> None:
     ],
 )
 async def test_after_what_is_not_known_nothing_is_said_to_be_missing(session: Session, unknown: str) -> None:
-    found = await checked(session, f"{unknown}; SELECT page FROM visits; SELECT wrong FROM orders")
-    assert [item.sqlstate for item in found if item.sqlstate == "3D020"] == []
-    assert found[-1].sqlstate == "42703"
+    diagnostics = await checked(session, f"{unknown}; SELECT page FROM visits; SELECT wrong FROM orders")
+    assert [item.sqlstate for item in diagnostics if item.sqlstate == "3D020"] == []
+    assert diagnostics[-1].sqlstate == "42703"
 
 
 async def test_what_exists_already_is_a_warning(session: Session) -> None:
     text = f"CREATE DATABASE shop; {STREAM}; {STREAM}"
-    found = await checked(session, text)
-    assert [(item.sqlstate, item.severity) for item in found] == [
+    diagnostics = await checked(session, text)
+    assert [(item.sqlstate, item.severity) for item in diagnostics] == [
         ("42P04", "warning"),
         ("42P017", "warning"),
     ]
@@ -131,14 +139,14 @@ async def test_a_role_is_told_no_more_than_by_running_it(session: Session) -> No
     somebody = Principal("somebody", ("reader",), "reader")
     for relation in ("orders", "nothing"):
         text = f"SELECT n FROM {relation}"
-        (found,) = await checked(session, text, somebody)
+        (diagnostic,) = await checked(session, text, somebody)
         with pytest.raises(Exception, match="does not exist or is not authorized") as refused:
             await session.service.execute(
                 text, principal=somebody, context=SessionContext("", database="shop", schema="public")
             )
-        assert found.message == str(refused.value)
-    (found,) = await checked(session, "CREATE DATABASE other", somebody)
-    assert found.sqlstate == "42501"
+        assert diagnostic.message == str(refused.value)
+    (diagnostic,) = await checked(session, "CREATE DATABASE other", somebody)
+    assert diagnostic.sqlstate == "42501"
 
 
 async def test_a_text_of_any_length_has_an_end(session: Session) -> None:

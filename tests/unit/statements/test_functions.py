@@ -54,8 +54,8 @@ def encrypted(data: bytes) -> bytes:
     """The same, and each entry is said to be encrypted."""
     changed = bytearray(data)
     for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        for found in re.finditer(re.escape(mark), data):
-            changed[found.start() + offset] |= 1
+        for match in re.finditer(re.escape(mark), data):
+            changed[match.start() + offset] |= 1
     return bytes(changed)
 
 
@@ -153,7 +153,7 @@ async def test_what_a_function_is_made_of_is_told(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "state", "told"),
+    ("text", "state", "expected"),
     [
         (
             "f() RETURNS INT LANGUAGE JAVA WITH ('class.name' = 'A')",
@@ -191,11 +191,11 @@ async def test_what_a_function_is_made_of_is_told(session: Session) -> None:
     ],
 )
 async def test_what_a_function_cannot_be_made_of(
-    session: Session, text: str, state: SqlState, told: str
+    session: Session, text: str, state: SqlState, expected: str
 ) -> None:
     error = await refused(session, f"CREATE FUNCTION {text}")
     assert error.state is state
-    assert told in f"{error.message} {error.hint}"
+    assert expected in f"{error.message} {error.hint}"
     assert error.span is not None
 
 
@@ -255,13 +255,13 @@ async def test_a_role_without_a_privilege_is_told_nothing(session: Session) -> N
         "DROP FUNCTION {}",
         "GRANT USAGE ON FUNCTION {}(VARCHAR, BIGINT) TO ROLE public",
     ):
-        told = []
+        errors = []
         for name in ("u" if "SOURCE" in text else "again", "gone"):
             with pytest.raises(UserError) as caught:
                 await session.answer(text.format(name), READER)
             message = re.sub(rf"\b{name}\b", "…", caught.value.message)
-            told.append((caught.value.state, message, caught.value.hint))
-        assert told[0] == told[1]
+            errors.append((caught.value.state, message, caught.value.hint))
+        assert errors[0] == errors[1]
     assert await session.answer("LIST FUNCTIONS", READER) == []
 
 
@@ -272,8 +272,8 @@ async def test_copy_tells_where_the_file_is_and_what_it_is(session: Session) -> 
         ("DESCRIPTOR_SOURCE", "p", SHOP_DESCRIPTORS),
     ):
         url = f"/v2/download/{kind.lower()}/{organization}/{name}"
-        told = (name, url, str(len(data)), hashlib.sha256(data).hexdigest())
-        assert await session.rows(f"COPY {kind} {name} TO '@x'") == [told]
+        file_row = (name, url, str(len(data)), hashlib.sha256(data).hexdigest())
+        assert await session.rows(f"COPY {kind} {name} TO '@x'") == [file_row]
         assert await session.rows(f"LIST {kind}S", "Url") == [(url,)]
         service = session.service
         assert service.download(ADMINISTRATOR, kind.lower(), organization, name) == data

@@ -47,10 +47,10 @@ async def test_a_reader_sees_and_may_do_exactly_what_was_granted(session: Sessio
     assert await said(session, "LIST STORES", asked) == []
     for name in ("stores", "schema_registries", "queries"):
         assert await said(session, f"SELECT * FROM deltastream.sys.{name}", asked) == []
-    found = "SELECT name FROM deltastream.sys.relations"
-    assert await said(session, found, asked) == [("orders",)]
-    found = "SELECT table_name FROM shop.information_schema.tables"
-    assert await said(session, found, asked) == [("orders",)]
+    statement = "SELECT name FROM deltastream.sys.relations"
+    assert await said(session, statement, asked) == [("orders",)]
+    statement = "SELECT table_name FROM shop.information_schema.tables"
+    assert await said(session, statement, asked) == [("orders",)]
     assert await said(session, f"CAN I SELECT ON {ORDERS}", asked) == [("true", None)]
     await said(session, f"DESCRIBE {ORDERS}", asked)
     await said(session, "EXPLAIN SELECT n FROM shop.public.orders", asked)
@@ -95,13 +95,13 @@ async def test_a_reader_sees_and_may_do_exactly_what_was_granted(session: Sessio
 async def test_what_a_role_may_not_know_of_is_answered_as_what_is_not_there(
     session: Session, there: str, gone: str
 ) -> None:
-    async def told(text: str) -> str:
+    async def answer_to(text: str) -> str:
         try:
             return str(await said(session, text, someone("public")))
         except UserError as error:
             return error.text()
 
-    first, second = await told(there), await told(gone)
+    first, second = await answer_to(there), await answer_to(gone)
     for name, other in (("lab", "gone"), ("orders", "nothing"), ("tests", "nothing")):
         first, second = first.replace(name, other), second.replace(name, other)
     for name in ("k", "r", "p"):
@@ -226,11 +226,11 @@ async def test_future_grants_are_what_a_new_relation_begins_with(session: Sessio
     )
     assert row[3] == "INSERT on future relations in the schema shop.public granted to r"
     await session.run(f"CREATE MATERIALIZED VIEW shop.public.w AS {VIEW}")
-    found = await said(
+    grants = await said(
         session,
         "SELECT name, privilege, grant_option FROM deltastream.sys.grants WHERE grantee = 'r' AND name LIKE '%._'",
     )
-    assert sorted(found) == [("shop.public.v", "SELECT", "false"), ("shop.public.w", "INSERT", "true")]
+    assert sorted(grants) == [("shop.public.v", "SELECT", "false"), ("shop.public.w", "INSERT", "true")]
     assert await said(session, "LIST FUTURE GRANTS IN SCHEMA shop.public") == [
         ("INSERT", "relation", "schema", "shop.public", "r", "true", "sysadmin")
     ]
@@ -392,4 +392,4 @@ async def test_a_later_role_of_the_same_name_does_not_get_the_queries_of_the_one
     for text in ("DROP ROLE r", "CREATE ROLE r"):
         await said(session, text)
     assert (await refused(session, "RESTART QUERY q", someone("r"))).state is SqlState.QUERY_NOT_FOUND
-    assert [found.owner for found in session.catalog.queries()] == ["orgadmin"]
+    assert [item.owner for item in session.catalog.queries()] == ["orgadmin"]

@@ -291,12 +291,12 @@ async def test_a_query_of_others_is_not_named_by_what_it_stands_in_the_way_of(or
             SqlState.INVALID_PARAMETER,
         ),
     ):
-        told = await said(organization, text)
-        assert told.startswith(state.value), told
-        assert query.id not in told
+        answer = await said(organization, text)
+        assert answer.startswith(state.value), answer
+        assert query.id not in answer
     organization.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
-    told = await said(organization, "CREATE MATERIALIZED VIEW s AS SELECT n FROM seen")
-    assert ("was terminated" in told, query.id in told) == (True, False)
+    answer = await said(organization, "CREATE MATERIALIZED VIEW s AS SELECT n FROM seen")
+    assert ("was terminated" in answer, query.id in answer) == (True, False)
 
 
 async def test_a_refused_cycle_names_what_the_role_may_know(organization: Session) -> None:
@@ -304,9 +304,9 @@ async def test_a_refused_cycle_names_what_the_role_may_know(organization: Sessio
     (made,) = catalog.queries()
     own, theirs = (RelationName("mine", "public", name) for name in ("own", HIDDEN))
     for source, sink in ((own, theirs), (theirs, own)):
-        found = catalog.relation(source), catalog.relation(sink)
-        assert all(found)
-        read, write = ((relation.store, relation.entity) for relation in found if relation is not None)
+        relations = catalog.relation(source), catalog.relation(sink)
+        assert all(relations)
+        read, write = ((relation.store, relation.entity) for relation in relations if relation is not None)
         plan = SparkPlan(
             steps=[
                 ReadEntity(id="s1", store=read[0] or "", connector="kafka", entity=read[1] or ()),
@@ -324,9 +324,9 @@ async def test_a_refused_cycle_names_what_the_role_may_know(organization: Sessio
     for query in catalog.queries():
         if query.sources == (theirs,):
             catalog.change_query(query.id, owner="r")
-            told = await said(organization, f'RESTART QUERY "{query.id}"')
+            answer = await said(organization, f'RESTART QUERY "{query.id}"')
             cycle = "a query that you may not see → mine.public.own → a query that you may not see"
-            assert told.startswith(
+            assert answer.startswith(
                 f"42P16 the query would read its own output, through query a query that you may not see: {cycle}"
             )
 

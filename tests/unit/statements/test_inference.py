@@ -12,9 +12,9 @@ from headrace.statements.inference import change_columns
 def test_a_stream_over_a_table_has_the_columns_of_its_changes() -> None:
     source = connector("postgresql").row_source
     assert source is not None
-    found = change_columns((Column("id", BIGINT, nullable=False), Column("Name", VARCHAR)), source.metadata)
-    check_envelope(found)
-    assert [str(column.type) for column in found if column.name in ("before", "after")] == [
+    columns = change_columns((Column("id", BIGINT, nullable=False), Column("Name", VARCHAR)), source.metadata)
+    check_envelope(columns)
+    assert [str(column.type) for column in columns if column.name in ("before", "after")] == [
         'STRUCT<id BIGINT, "Name" VARCHAR>',
         'STRUCT<id BIGINT, "Name" VARCHAR>',
     ]

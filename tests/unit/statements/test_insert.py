@@ -67,9 +67,9 @@ class Shop:
         return error.message
 
     def query(self, name: str) -> Query:
-        found = self.catalog.query_by_name(name)
-        assert found is not None
-        return found
+        stored = self.catalog.query_by_name(name)
+        assert stored is not None
+        return stored
 
 
 @pytest.fixture

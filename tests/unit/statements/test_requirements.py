@@ -12,7 +12,7 @@ from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution
 GOLDEN = Path(__file__).with_name("requirements.txt")
 
 
-def told(session: Session, statements: list[str]) -> Iterator[str]:
+def requirements(session: Session, statements: list[str]) -> Iterator[str]:
     """Each statement and, indented, its requirements."""
     for text in statements:
         (statement,) = parse(text)
@@ -30,7 +30,7 @@ async def test_what_each_statement_requires(session: Session) -> None:
     golden = GOLDEN.read_text().replace("QUERY_ID", query.id)
     statements = [line for line in golden.splitlines() if line and not line.startswith((" ", "#"))]
     expected = [line for line in golden.splitlines() if line and not line.startswith("#")]
-    assert list(told(session, statements)) == expected
+    assert list(requirements(session, statements)) == expected
     assert {type(parse(text)[0]) for text in statements} == set(HANDLERS), (
         "each kind of statement has an example"
     )

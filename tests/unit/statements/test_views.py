@@ -109,14 +109,14 @@ async def test_a_frozen_view_is_not_followed(session: Session, writer: Query) ->
 async def test_a_relation_is_stopped_and_started_by_its_queries(session: Session) -> None:
     await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
     (query,) = session.catalog.queries()
-    told = None
+    recorded = None
     states = "SELECT intended_state FROM deltastream.sys.queries"
     for verb, state in (("STOP", "stopped"), ("STOP", "stopped"), ("START", "running"), ("START", "running")):
         [(kind, _, command, summary, _)] = await session.rows(f"{verb} MATERIALIZED VIEW v")
         assert (kind, command) == ("materialized_view", verb)
         assert await session.rows(states) == [(state,)]
-        told = told or summary
-    assert query.id in (told or "")
+        recorded = recorded or summary
+    assert query.id in (recorded or "")
     await session.run(f"STOP RELATION v; TERMINATE QUERY {query.id}")
     with pytest.raises(UserError, match="terminated") as refused:
         await session.run("START RELATION v")

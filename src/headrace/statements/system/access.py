@@ -98,14 +98,14 @@ class FutureRow(NamedTuple):
 
 def future_rows(run: Execution) -> list[FutureRow]:
     """Return future grants of the organization, and of the schemas and databases that the active role sees."""
-    state, found = run.catalog.snapshot(), []
+    state, rows = run.catalog.snapshot(), []
     for grant in state.future_grants:
         place = state.by_id.get(grant.place)
         if place is None or run.visible([place]):
             where = kind_and_name(place, state.organization.name)
             what = (grant.privilege.value, grant.kind.replace("_", " "))
-            found.append(FutureRow(*what, *where, grant.role, grant.grantable, grant.grantor))
-    return sorted(found, key=lambda row: (row.kind, row.name, row.grant_on, row.grantee, row.privilege))
+            rows.append(FutureRow(*what, *where, grant.role, grant.grantable, grant.grantor))
+    return sorted(rows, key=lambda row: (row.kind, row.name, row.grant_on, row.grantee, row.privilege))
 
 
 def kind_and_name(target: Any, organization: str) -> tuple[str, str]:

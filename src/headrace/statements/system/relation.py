@@ -112,21 +112,21 @@ class SystemLookup:
             if self.role is not None and needed is not None and not policy.fulfils(self.role, needed):
                 raise refusal(policy, self.role, needed)
             return system.relation(name.database)
-        found = self.stored.relation(name)
-        if found is None or self.role is None:
-            return found
-        if not policy.known(self.role, found):
+        stored = self.stored.relation(name)
+        if stored is None or self.role is None:
+            return stored
+        if not policy.known(self.role, stored):
             return None
-        needed = Requirement(Privilege.SELECT, found)
+        needed = Requirement(Privilege.SELECT, stored)
         if not policy.fulfils(self.role, needed):
             raise refusal(policy, self.role, needed)
-        return found
+        return stored
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
         """Return the relations, of one database or schema if named: for suggestions."""
         stored, role = self.stored.relations(database, schema), self.role
         if role is not None:
-            stored = [found for found in stored if self.stored.policy.visible(role, found)]
+            stored = [candidate for candidate in stored if self.stored.policy.visible(role, candidate)]
         if (database or SYSTEM_DATABASE, schema or SYSTEM_SCHEMA) != (SYSTEM_DATABASE, SYSTEM_SCHEMA):
             return stored
         system = [
@@ -140,11 +140,11 @@ class SystemLookup:
 
     def named_store(self, name: str, /) -> StoreFacts | None:
         """Return the store of that name, None also for one that the role may not know."""
-        found = self.stored.store(name)
+        stored = self.stored.store(name)
         hidden = (
-            found is not None and self.role is not None and not self.stored.policy.known(self.role, found)
+            stored is not None and self.role is not None and not self.stored.policy.known(self.role, stored)
         )
-        return None if hidden else found
+        return None if hidden else stored
 
 
 def rows_of(
@@ -157,12 +157,12 @@ def rows_of(
     with run.catalog.transaction():
         return {
             relation.id: _table(
-                found,
+                system,
                 replace(run, context=run.with_context(database=relation.name.database)),
                 conditions.get(relation.id, ()),
             )
             for relation in relations
-            if (found := system_relation_of(relation.name)) is not None
+            if (system := system_relation_of(relation.name)) is not None
         }
 
 
