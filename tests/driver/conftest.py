@@ -59,8 +59,8 @@ def consumed(kafka: KafkaClient) -> Callable[..., list[Pair]]:
 
     def consume(name: str, count: int) -> list[Pair]:
         deadline = time.monotonic() + PATIENCE_S
-        while len(found := kafka.consume(name)) < count and time.monotonic() < deadline:
+        while len(messages := kafka.consume(name)) < count and time.monotonic() < deadline:
             time.sleep(0.2)
-        return found
+        return messages
 
     return consume

@@ -139,9 +139,9 @@ class DriverControl:
                 or (failed and query_id is not None and bool(self.of(QueryEnded, query_id)))
             )
         )
-        found = self.of(kind, query_id)
-        assert found, f"no {kind.__name__}; the query ended: {self.of(QueryEnded, query_id)}\n{self.log()}"
-        return found[-1]
+        messages = self.of(kind, query_id)
+        assert messages, f"no {kind.__name__}; the query ended: {self.of(QueryEnded, query_id)}\n{self.log()}"
+        return messages[-1]
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Wait until `condition` holds, looking now and then."""

@@ -78,12 +78,12 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
     survivor = run("survivor", {})
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while sum((found := _values(kafka.consume(target))).values()) < ROWS and time.monotonic() < deadline:
+        while sum((values := _values(kafka.consume(target))).values()) < ROWS and time.monotonic() < deadline:
             time.sleep(0.2)
         time.sleep(1)
-        found = _values(kafka.consume(target))
-        assert sorted(found) == list(range(ROWS))
-        assert set(found.values()) == {1}
+        values = _values(kafka.consume(target))
+        assert sorted(values) == list(range(ROWS))
+        assert set(values.values()) == {1}
         if sinks == 2:
             assert _values(kafka.consume(other)) == Counter(range(0, ROWS, 2))
         processes = survivor.processes()

@@ -187,9 +187,12 @@ def test_a_full_disk_is_told_and_waited_for(tmp_path: Path) -> None:
     )
     with pytest.raises(OSError, match="No space left") as caught:
         Path("/dev/full").write_bytes(b"x")
-    told = classify(caught.value, start)
-    assert "no space is left on the server's disk: that of the compute pool's scratch files" in told.message
-    assert (told.sqlstate, told.domain) == ("53000", "external")
+    classified = classify(caught.value, start)
+    assert (
+        "no space is left on the server's disk: that of the compute pool's scratch files"
+        in classified.message
+    )
+    assert (classified.sqlstate, classified.domain) == ("53000", "external")
     text = f"java.io.FileNotFoundException: {tmp_path}/q/offsets/.3.tmp (No space left on device)"
     assert "checkpoints/" in classify(RuntimeError(text), start).message
     # DuckDB's, which comes back from the server.
@@ -200,9 +203,9 @@ def test_a_full_disk_is_told_and_waited_for(tmp_path: Path) -> None:
 def test_a_machine_too_busy_for_a_process_is_told_and_tried_again() -> None:
     """`tests/kinesis/test_slow_machine.py` has such a machine."""
     start = StartQuery(query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="")
-    told = classify(RuntimeError("SparkException: Python worker failed to connect back."), start)
-    assert (told.sqlstate, told.domain) == ("53000", "external")
-    assert "the Python process that reads the query's source has not started" in told.message
+    classified = classify(RuntimeError("SparkException: Python worker failed to connect back."), start)
+    assert (classified.sqlstate, classified.domain) == ("53000", "external")
+    assert "the Python process that reads the query's source has not started" in classified.message
 
 
 def test_a_store_and_a_registry_without_a_password_leave_the_error_as_it_is() -> None:
@@ -232,9 +235,9 @@ def test_no_secret_of_a_registry_is_told() -> None:
         stores={},
         registries={str(number): connection(properties) for number, properties in enumerate(kept)},
     )
-    told = classify(UserError(SqlState.DATA_EXCEPTION, "hunter2 hunter3 hunter4 hunter5"), start)
-    assert told.message == "**** **** **** ****"
-    assert "hunter" not in told.trace
+    classified = classify(UserError(SqlState.DATA_EXCEPTION, "hunter2 hunter3 hunter4 hunter5"), start)
+    assert classified.message == "**** **** **** ****"
+    assert "hunter" not in classified.trace
 
 
 def test_records_that_expired_before_they_were_read_end_the_query(

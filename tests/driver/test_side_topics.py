@@ -165,10 +165,10 @@ def _letters(kafka: KafkaClient, topic: str) -> list[Message]:
         place = TopicPartition(topic, 0, 0)
         _, end = consumer.get_watermark_offsets(place, timeout=PATIENCE_S)
         consumer.assign([place])
-        found: list[Message] = []
+        letters: list[Message] = []
         deadline = time.monotonic() + PATIENCE_S
-        while len(found) < end and time.monotonic() < deadline:
-            found += consumer.consume(end - len(found), 0.5)
-        return found
+        while len(letters) < end and time.monotonic() < deadline:
+            letters += consumer.consume(end - len(letters), 0.5)
+        return letters
     finally:
         consumer.close()

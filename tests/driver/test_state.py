@@ -49,10 +49,10 @@ def test_a_checkpoint_of_sparks_own_snapshots_goes_on_with_changelogs(
 
     kafka.produce(source, _records("a", "c"))
     query = driver.start(grouped, checkpoint=checkpoint, stores=stores)
-    found = consumed(target, 4)
+    messages = consumed(target, 4)
     driver.until(lambda: [progress.state_rows for progress in driver.progress(query)][-1:] == [3])
     assert driver.stop(query).error is None
-    assert sorted((row["k"], row["n"]) for row in (json.loads(value or "") for _, value in found)) == [
+    assert sorted((row["k"], row["n"]) for row in (json.loads(value or "") for _, value in messages)) == [
         ("a", 2),
         ("a", 3),
         ("b", 1),

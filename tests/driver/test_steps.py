@@ -72,8 +72,8 @@ def test_a_projection_goes_from_topic_to_topic(
         checkpoint=checkpoint,
         stores=stores,
     )
-    found = consumed(target, 4)
-    assert sorted(found) == [(f'{{"id":{n + 1}}}', f'{{"id":{n + 1},"name":"N{n}"}}') for n in range(2, 6)]
+    messages = consumed(target, 4)
+    assert sorted(messages) == [(f'{{"id":{n + 1}}}', f'{{"id":{n + 1},"name":"N{n}"}}') for n in range(2, 6)]
     driver.until(lambda: any(progress.input_rows == 6 for progress in driver.progress(query)))
     assert driver.stop(query).error is None
 

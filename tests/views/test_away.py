@@ -53,9 +53,9 @@ async def test_a_query_waits_while_its_view_cannot_be_written_and_goes_on(
     server.stop()
     await bench.engine.start()
     query = bench.query("view", sink="view", view=view)
-    await bench.until(lambda: "did not answer as ClickHouse" in (bench.found(query).message or ""))
-    found = bench.found(query)
-    assert (found.actual_state, found.sqlstate, found.restarts) == (QueryState.RESTARTING, "57015", 0)
+    await bench.until(lambda: "did not answer as ClickHouse" in (bench.stored_query(query).message or ""))
+    stored = bench.stored_query(query)
+    assert (stored.actual_state, stored.sqlstate, stored.restarts) == (QueryState.RESTARTING, "57015", 0)
     for refused in (
         lambda: bench.engine.views.query(f'SELECT * FROM "{view}"', reads=[ViewRead(view)]),
         lambda: bench.engine.views.create(str(uuid.uuid4()), KEYED, []),
@@ -63,7 +63,7 @@ async def test_a_query_waits_while_its_view_cannot_be_written_and_goes_on(
         with pytest.raises(ExternalError) as caught:
             refused()
         assert caught.value.state is SqlState.REMOTE_UNAVAILABLE
-        assert PASSWORD not in caught.value.text() + (found.message or "")
+        assert PASSWORD not in caught.value.text() + (stored.message or "")
     server.start()
     await bench.until(lambda: bench.journal("ack"))
     assert bench.journal("ack")[0]["error"] is None
@@ -134,8 +134,8 @@ def test_tables_of_others_stay(server: ClickHouseServer, tmp_path: Path) -> None
     ]
     mine.retain(set(), days=7)
     mine.retain(set(), days=-1)
-    found = server.execute("SELECT name FROM system.tables WHERE database = 'mine' ORDER BY name")
-    assert found == [("own",), ("v-2",)]
+    tables = server.execute("SELECT name FROM system.tables WHERE database = 'mine' ORDER BY name")
+    assert tables == [("own",), ("v-2",)]
     for store in (mine, other):
         store.close()
 

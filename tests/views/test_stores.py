@@ -82,13 +82,13 @@ def test_rows_without_a_key_come_and_go_one_by_one(opened: Open, retention_ms: i
         changes = Counter({(k, n): drawn.randint(-2, 3) for k in ("a", "b", None) for n in (1, None)})
         changes = Counter({row: max(count, -held[row]) for row, count in changes.items()})
         held.update(changes)
-        told = [
+        changed_rows = [
             {"k": k, "n": n, "__op": sign}
             for (k, n), count in changes.items()
             for sign in [1, -1] + [1 if count > 0 else -1] * abs(count)
         ]
-        drawn.shuffle(told)
-        views.apply(epoch(number, keys=(), sign="__op"), batch(told))
+        drawn.shuffle(changed_rows)
+        views.apply(epoch(number, keys=(), sign="__op"), batch(changed_rows))
         assert Counter(rows(views)) == +held
 
 
@@ -240,21 +240,21 @@ def test_every_value_comes_back_as_it_was(opened: Open, key: tuple[str, ...]) ->
         listed,
     ]
     longest = max(len(values) for _, values in VALUES)
-    told = {"i": pyarrow.array(range(longest), pyarrow.int32())}
+    arrays = {"i": pyarrow.array(range(longest), pyarrow.int32())}
     for number, ((_, values), kind) in enumerate(zip(VALUES, kinds, strict=True)):
         padded = values + [None] * (longest - len(values))
-        told[f"c{number}"] = pyarrow.array(padded, kind)
-    table = pyarrow.table(told)
+        arrays[f"c{number}"] = pyarrow.array(padded, kind)
+    table = pyarrow.table(arrays)
     buffer = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(buffer, table.schema) as out:
         out.write_table(table)
     views.create("v-2", columns, key)
     views.apply(epoch(0, view="v-2", keys=key), bytes(buffer.getvalue()))
-    found = ask(views, 'SELECT * FROM "v-2" ORDER BY i')
+    stored = ask(views, 'SELECT * FROM "v-2" ORDER BY i')
     expected = [column.to_pylist() for column in table.columns]
     expected[10] = [value and value.replace(tzinfo=None) - datetime.timedelta(0) for value in expected[10]]
     for number, column in enumerate(expected):
-        got = [row[number] for row in found]
+        got = [row[number] for row in stored]
         if number == 10:
             column = [value and value - datetime.timedelta(hours=9) for value in column]
         if number == 14:
@@ -283,7 +283,7 @@ def test_a_condition_leaves_out_no_row_that_counts(
     types = {"k": "VARCHAR", "n": "BIGINT", "t": "TIMESTAMP(3)", "d": "DATE"}
     views.create("v-2", [Column(name=name, type=kind) for name, kind in types.items()], ["k"])
     day = datetime.datetime(2026, 1, 1)
-    told = [
+    written = [
         {
             "k": k,
             "n": n,
@@ -292,7 +292,7 @@ def test_a_condition_leaves_out_no_row_that_counts(
         }
         for days, (k, n) in enumerate((("a", 1), ("b", 2), ("c\\'", None), ("d", 3)))
     ]
-    views.apply(epoch(0, view="v-2"), batch(told))
+    views.apply(epoch(0, view="v-2"), batch(written))
     values = ", ".join(
         f"'{value.replace(chr(39), chr(39) * 2)}'" if condition.column != "n" else value
         for value in condition.values

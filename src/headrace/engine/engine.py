@@ -83,10 +83,10 @@ class Engine:
     def _warn_of_memory(self) -> None:
         """Warn if the heaps exceed the machine's memory: a new pool is refused then, but the settings may have changed since."""
         pools = self._catalog.compute_pools()
-        wanted = [pool for pool in pools if pool.desired_state is PoolIntent.RUNNING]
-        for pool in wanted[:1]:
+        running = [pool for pool in pools if pool.desired_state is PoolIntent.RUNNING]
+        for pool in running[:1]:
             try:
-                refuse_beyond_memory(pool, wanted, self._settings, memory_mb())
+                refuse_beyond_memory(pool, running, self._settings, memory_mb())
             except UserError as error:
                 log.warning("pools_beyond_memory", reason=error.message, hint=error.hint)
 

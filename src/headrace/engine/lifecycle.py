@@ -86,12 +86,12 @@ def pool_step(
     It is `occupied` while continuous queries run in it, or are to run: they end before it does. It has been without these and without
     readers for `idle_min` minutes, and is `resting` if that was why it ended.
     """
-    wanted = pool is not None and pool.desired_state is PoolIntent.RUNNING
+    should_run = pool is not None and pool.desired_state is PoolIntent.RUNNING
     if not runs:
-        return PoolStep.START if wanted and not resting else PoolStep.NOTHING
+        return PoolStep.START if should_run and not resting else PoolStep.NOTHING
     if occupied:
         return PoolStep.NOTHING
-    if not wanted:
+    if not should_run:
         return PoolStep.STOP
     tired = pool is not None and 0 < pool.timeout_min <= idle_min
     return PoolStep.REST if tired else PoolStep.NOTHING

@@ -33,7 +33,7 @@ class Pools(Protocol):
 def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
     """Return the properties (secrets included) of every store that `plan` names. Raises UserError 3D006 for one that was dropped."""
     names = {step.store for step in plan.steps if isinstance(step, StoreStep)}
-    found: dict[str, dict[str, str]] = {}
+    properties: dict[str, dict[str, str]] = {}
     for name in sorted(names):
         store = catalog.store(name)
         if store is None:
@@ -42,15 +42,15 @@ def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
                 f"the store {name!r} of the query no longer exists",
                 hint="Create it again, then RESTART the query.",
             )
-        found[name] = dict(store.properties)
-    return found
+        properties[name] = dict(store.properties)
+    return properties
 
 
 def registries_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
     """Return the connection properties of every schema registry that `plan` names. Raises UserError 3D009 for one that was dropped."""
     steps = [step for step in plan.steps if isinstance(step, DecodeRows | EncodeRows)]
     formats = [layout for step in steps for layout in (step.value, step.key)]
-    found: dict[str, dict[str, str]] = {}
+    connections: dict[str, dict[str, str]] = {}
     for name in sorted({name for layout in formats if (name := registry_of(layout))}):
         registry = catalog.schema_registry(name)
         if registry is None:
@@ -59,5 +59,5 @@ def registries_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]
                 f"the schema registry {name!r} of the query no longer exists",
                 hint="Create it again, then RESTART the query.",
             )
-        found[name] = connection(registry.properties)
-    return found
+        connections[name] = connection(registry.properties)
+    return connections

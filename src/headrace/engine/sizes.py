@@ -50,12 +50,12 @@ def refuse_beyond_memory(
 ) -> None:
     """Raises UserError 53000 when the heap of a pool does not fit into memory beside those of the others that are to run."""
     beside = [other for other in others if other.id != pool.id and other.desired_state is PoolIntent.RUNNING]
-    needed = {found.name: resources(found.size, settings).heap_mb for found in (pool, *beside)}
+    needed = {item.name: resources(item.size, settings).heap_mb for item in (pool, *beside)}
     if sum(needed.values()) <= available_mb:
         return
-    told = ", ".join(f"{name} {heap} MiB" for name, heap in needed.items())
+    sizes = ", ".join(f"{name} {heap} MiB" for name, heap in needed.items())
     raise UserError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-        f"the compute pool {pool.name!r} does not fit into the machine's memory of {available_mb} MiB: the heaps would be {told}",
+        f"the compute pool {pool.name!r} does not fit into the machine's memory of {available_mb} MiB: the heaps would be {sizes}",
         hint="Choose a smaller size, STOP another pool, or lower HEADRACE_DRIVER_MEMORY_MB.",
     )

@@ -207,15 +207,15 @@ class Supervisor:
         self.wake()
 
     async def _started(self, message: QueryStarted) -> None:
-        if found := self._running(message):
-            query, run = found
+        if running := self._running(message):
+            query, run = running
             run.running_since = time.monotonic()
             if not run.stopping:
                 await self._becomes(query, QueryState.RUNNING)
 
     async def _waits(self, message: QueryWaits) -> None:
-        if found := self._running(message):
-            query, run = found
+        if running := self._running(message):
+            query, run = running
             if not run.stopping:
                 state = QueryState.RESTARTING if message.reason else QueryState.RUNNING
                 silent = (message.store, message.reason) if message.store and message.reason else None

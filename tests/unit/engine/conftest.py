@@ -75,16 +75,16 @@ class Bench:
         """A compute pool, wanted running."""
         self.catalog.create_compute_pool(ComputePool(name, "small", "sysadmin", NOW, NOW, **options))
         self.engine.wake()
-        return self.found_pool(name)
+        return self.stored_pool(name)
 
-    def found_pool(self, name: str) -> ComputePool:
+    def stored_pool(self, name: str) -> ComputePool:
         pool = self.catalog.compute_pool(name)
         assert pool is not None
         return pool
 
     def want(self, name: str, state: PoolIntent) -> None:
         """Set the desired state as START and STOP do."""
-        self.catalog.update_compute_pool(replace(self.found_pool(name), desired_state=state))
+        self.catalog.update_compute_pool(replace(self.stored_pool(name), desired_state=state))
         self.engine.rouse_pool(name)
 
     async def until_pool(self, name: str, state: str) -> None:
@@ -112,7 +112,7 @@ class Bench:
         self.engine.wake()
         return query_id
 
-    def found(self, query_id: str) -> Query:
+    def stored_query(self, query_id: str) -> Query:
         query = self.catalog.query(query_id)
         assert query is not None
         return query
@@ -134,7 +134,7 @@ class Bench:
                 await asyncio.sleep(0.02)
 
     async def until_state(self, query_id: str, state: QueryState) -> None:
-        await self.until(lambda: self.found(query_id).actual_state is state)
+        await self.until(lambda: self.stored_query(query_id).actual_state is state)
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ def of(part: str, **figures: object) -> QueryProgress:
 def test_rows_of_what_is_new_are_summed_and_of_all_parts_what_is_so_now() -> None:
     a = of("a", batch_id=3, input_rows=10, state_rows=5, watermark_ms=2000, batch_duration_ms=7, late_rows=1)
     b = of("b", batch_id=8, input_rows=90, state_rows=6, watermark_ms=1000, batch_duration_ms=9)
-    found = together("q", [a], [a, b])
-    assert (found.query_id, found.batch_id, found.input_rows, found.late_rows) == ("q", 11, 10, 1)
-    assert (found.state_rows, found.watermark_ms, found.batch_duration_ms) == (11, 1000, 7)
+    progress = together("q", [a], [a, b])
+    assert (progress.query_id, progress.batch_id, progress.input_rows, progress.late_rows) == ("q", 11, 10, 1)
+    assert (progress.state_rows, progress.watermark_ms, progress.batch_duration_ms) == (11, 1000, 7)
 
 
 def test_a_split_that_two_parts_read_is_as_far_behind_as_the_slower_one() -> None:

@@ -25,11 +25,14 @@ async def test_what_happens_meanwhile_is_told_afterwards(tmp_path: Path) -> None
         server.stop()
         os.kill(bench.journal("ready")[0]["pid"], signal.SIGKILL)
         await bench.until(lambda: len(bench.journal("ready")) == 2)
-        assert (bench.found(query).actual_state, bench.found(query).restarts) == (QueryState.RUNNING, 0)
+        assert (bench.stored_query(query).actual_state, bench.stored_query(query).restarts) == (
+            QueryState.RUNNING,
+            0,
+        )
         server.start()
         await bench.until(lambda: len(bench.journal("start", query)) == 2)
         await bench.until_state(query, QueryState.RUNNING)
-        assert bench.found(query).restarts == 1
+        assert bench.stored_query(query).restarts == 1
         assert bench.history(query)[-3:] == [QueryState.RUNNING, QueryState.RESTARTING, QueryState.RUNNING]
         await bench.engine.stop()
         bench.catalog.close()

@@ -9,8 +9,8 @@ from headrace.planner.physical import Changes
 
 def kinds_of(kinds: RowKinds, *rows: str) -> list[str | None]:
     """Return the operations of rows written as their key, with a `-` before it for a deletion."""
-    found = [kinds.of([row.lstrip("-")], deleted=row.startswith("-")) for row in rows]
-    return [kind.value if kind else None for kind in found]
+    per_row = [kinds.of([row.lstrip("-")], deleted=row.startswith("-")) for row in rows]
+    return [kind.value if kind else None for kind in per_row]
 
 
 def changes(**more: bool) -> Changes:

@@ -80,9 +80,9 @@ async def test_an_error_of_the_user_ends_a_query_until_it_is_restarted(bench: Be
     query = bench.query("user")
     await bench.until_state(query, S.ERRORED)
     await asyncio.sleep(0.3)
-    found = bench.found(query)
-    assert (found.actual_state, found.sqlstate, found.restarts) == (S.ERRORED, "22P02", 0)
-    assert found.message == "an user error\nHint: do something"
+    stored = bench.stored_query(query)
+    assert (stored.actual_state, stored.sqlstate, stored.restarts) == (S.ERRORED, "22P02", 0)
+    assert stored.message == "an user error\nHint: do something"
     assert len(bench.journal("start", query)) == 1
     bench.catalog.request_restart(query)
     bench.engine.wake()
@@ -92,12 +92,12 @@ async def test_an_error_of_the_user_ends_a_query_until_it_is_restarted(bench: Be
 async def test_an_error_of_a_store_restarts_a_query_after_growing_delays(bench: Bench) -> None:
     await bench.engine.start()
     query = bench.query("external")
-    await bench.until(lambda: bench.found(query).restarts == 1)
+    await bench.until(lambda: bench.stored_query(query).restarts == 1)
     first = time.monotonic()
-    await bench.until(lambda: bench.found(query).restarts == 3)
+    await bench.until(lambda: bench.stored_query(query).restarts == 3)
     assert time.monotonic() - first > 0.1 + 0.2 - 0.05
-    assert bench.found(query).actual_state is S.RESTARTING
-    assert bench.found(query).message == "an external error\nHint: do something"
+    assert bench.stored_query(query).actual_state is S.RESTARTING
+    assert bench.stored_query(query).message == "an external error\nHint: do something"
 
 
 async def test_a_query_that_waits_for_its_store_says_so_and_is_not_started_anew(bench: Bench) -> None:
@@ -107,8 +107,8 @@ async def test_a_query_that_waits_for_its_store_says_so_and_is_not_started_anew(
     assert bench.engine.silent_store("store_1") is None
     events = [(state, message) for _, state, message in bench.catalog.query_events(query)]
     assert events[-2:] == [(S.RESTARTING, "the store is silent"), (S.RUNNING, None)]
-    found = bench.found(query)
-    assert (found.restarts, found.message, found.sqlstate) == (0, None, None)
+    stored = bench.stored_query(query)
+    assert (stored.restarts, stored.message, stored.sqlstate) == (0, None, None)
     assert len(bench.journal("start", query)) == 1
 
 
@@ -137,15 +137,15 @@ async def test_a_query_that_recovers_forgets_its_error(bench: Bench) -> None:
     await bench.engine.start()
     query = bench.query("once")
     await bench.until_state(query, S.RUNNING)
-    found = bench.found(query)
-    assert (found.message, found.restarts) == (None, 1)
+    stored = bench.stored_query(query)
+    assert (stored.message, stored.restarts) == (None, 1)
     assert bench.history(query)[-2:] == [S.RESTARTING, S.RUNNING]
 
 
 async def test_a_query_that_ends_by_itself_counts_as_failed(bench: Bench) -> None:
     await bench.engine.start()
     query = bench.query("ends")
-    await bench.until(lambda: bench.found(query).restarts >= 1)
+    await bench.until(lambda: bench.stored_query(query).restarts >= 1)
 
 
 async def test_terminate_stops_a_query_for_good(bench: Bench) -> None:
@@ -178,7 +178,7 @@ async def test_a_late_answer_to_a_stop_does_not_end_the_next_run(bench: Bench) -
     bench.engine.wake()
     await bench.until(lambda: len(bench.journal("start", query)) == 2)
     await asyncio.sleep(0.5)
-    assert bench.found(query).actual_state is S.RUNNING
+    assert bench.stored_query(query).actual_state is S.RUNNING
     assert [line["generation"] for line in bench.journal("start", query)] == [1, 2]
 
 
@@ -189,7 +189,7 @@ async def test_a_killed_driver_is_started_again_with_its_queries(bench: Bench) -
     os.kill(bench.journal("ready")[0]["pid"], signal.SIGKILL)
     await bench.until(lambda: len(bench.journal("start", query)) == 2)
     await bench.until_state(query, S.RUNNING)
-    assert bench.found(query).restarts == 1
+    assert bench.stored_query(query).restarts == 1
     pids = [line["pid"] for line in bench.journal("ready")]
     assert len(set(pids)) == 2
 
@@ -220,12 +220,12 @@ async def test_a_stopped_engine_leaves_no_process_and_the_next_one_goes_on(bench
     await bench.until_state(failed, S.ERRORED)
     await bench.engine.stop()
     assert not psutil.pid_exists(bench.journal("ready")[0]["pid"])
-    assert bench.found(running).actual_state is S.RUNNING
+    assert bench.stored_query(running).actual_state is S.RUNNING
     bench.engine = bench.new_engine()
     await bench.engine.start()
     await bench.until(lambda: len(bench.journal("start", running)) == 2)
     await bench.until_state(running, S.RUNNING)
-    assert bench.found(failed).actual_state is S.ERRORED
+    assert bench.stored_query(failed).actual_state is S.ERRORED
     assert len(bench.journal("start", failed)) == 1
 
 
@@ -235,7 +235,7 @@ async def test_an_orderly_stop_is_neither_a_failure_nor_the_end_of_a_bounded_que
     await bench.until_state(endless, S.RUNNING)
     await bench.until_state(bounded, S.RUNNING)
     await bench.engine.stop()
-    for query in map(bench.found, (endless, bounded)):
+    for query in map(bench.stored_query, (endless, bounded)):
         assert (query.desired_state, query.restarts, query.message) == (DesiredState.RUNNING, 0, None)
     bench.engine = bench.new_engine()
     await bench.engine.start()
@@ -253,8 +253,8 @@ async def test_a_query_that_does_not_end_is_ended_with_its_driver(bench: Bench) 
     await bench.until(lambda: len(bench.journal("start", other)) == 2)
     await bench.until_state(other, S.RUNNING)
     reason = f"the driver was killed: the query {deaf} had not ended 500 ms after it was told to"
-    assert bench.found(deaf).message == reason
-    assert bench.found(other).restarts == 1
+    assert bench.stored_query(deaf).message == reason
+    assert bench.stored_query(other).restarts == 1
     assert reason in [message for _, _, message in bench.catalog.query_events(other)]
     assert len(bench.journal("start", deaf)) == 1
 
@@ -405,7 +405,7 @@ async def test_an_answer_goes_to_the_driver_that_asked_or_to_none(bench: Bench) 
 
 async def test_a_plan_of_another_version_is_an_error_that_says_so(bench: Bench) -> None:
     query = bench.query("runs")
-    other = bench.found(query)
+    other = bench.stored_query(query)
     bench.catalog.create_query(
         type(other)(
             **{
@@ -418,7 +418,7 @@ async def test_a_plan_of_another_version_is_an_error_that_says_so(bench: Bench) 
         )
     )
     await bench.engine.start()
-    broken = next(found for found in bench.catalog.queries() if found.id != query)
+    broken = next(item for item in bench.catalog.queries() if item.id != query)
     await bench.until_state(broken.id, S.ERRORED)
     await bench.until_state(query, S.RUNNING)
 
@@ -433,7 +433,7 @@ async def test_a_driver_that_cannot_start_is_reported(bench: Bench) -> None:
     await bench.until(lambda: bench.engine.pool_state(pool)[0] == "errored")
     assert bench.engine.pool_state(pool)[1] == "no Java"
     query = bench.query("runs")
-    await bench.until(lambda: bench.found(query).message == "no Java")
+    await bench.until(lambda: bench.stored_query(query).message == "no Java")
 
 
 async def test_a_driver_that_refuses_the_settings_is_not_tried_again(bench: Bench) -> None:
@@ -451,7 +451,7 @@ sys.exit({DRIVER_REFUSED})
     await bench.engine.start()
     query, pool = bench.query("runs"), bench.catalog.default_compute_pool
     said = "no Java. STOP and START COMPUTE_POOL to try again, or restart the server."
-    await bench.until(lambda: bench.found(query).message == said)
+    await bench.until(lambda: bench.stored_query(query).message == said)
     assert bench.engine.pool_state(pool) == ("errored", said)
     channel = await bench.engine.run_interactive(
         plan("rows", sink="results"), COLUMNS, compute_pool=pool, user="admin"

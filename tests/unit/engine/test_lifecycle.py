@@ -81,5 +81,5 @@ STOPPED = ComputePool("p", "small", "sysadmin", NOW, NOW, PoolIntent.STOPPED, ti
 def test_what_is_done_next_with_the_process_of_a_pool(
     pool: ComputePool | None, runs: bool, occupied: bool, idle_min: float, resting: bool, step: PoolStep
 ) -> None:
-    found = pool_step(pool, runs=runs, occupied=occupied, idle_min=idle_min, resting=resting)
-    assert found is step
+    actual = pool_step(pool, runs=runs, occupied=occupied, idle_min=idle_min, resting=resting)
+    assert actual is step

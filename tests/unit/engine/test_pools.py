@@ -35,7 +35,7 @@ async def test_each_pool_that_is_to_run_has_a_process_of_its_size(bench: Bench) 
     bench.pool("idle", desired_state=PoolIntent.STOPPED)
     await bench.engine.start()
     bench.pool("reports")
-    bench.catalog.update_compute_pool(replace(bench.found_pool("reports"), size="large"))
+    bench.catalog.update_compute_pool(replace(bench.stored_pool("reports"), size="large"))
     await bench.until_pool("reports", "running")
     await bench.until_pool("default_pool", "running")
     given = {line["options"]["pool"]: line["options"] for line in bench.journal("ready")}
@@ -55,9 +55,9 @@ async def test_a_start_with_heaps_beyond_memory_says_so(bench: Bench) -> None:
     bench.pool("reports")
     bench.engine.views.close()
     bench.engine = bench.new_engine()
-    with capture_logs() as told:
+    with capture_logs() as logged:
         await bench.engine.start()
-    [line] = [entry for entry in told if entry["event"] == "pools_beyond_memory"]
+    [line] = [entry for entry in logged if entry["event"] == "pools_beyond_memory"]
     assert f"default_pool {memory_mb()} MiB, reports {memory_mb()} MiB" in line["reason"]
     assert "HEADRACE_DRIVER_MEMORY_MB" in line["hint"]
 
@@ -70,8 +70,8 @@ async def test_stop_ends_the_queries_before_the_process_and_start_takes_them_on(
         bench.query("user", pool="reports"),
         bench.query("runs"),
     )
-    for found, state in ((query, S.RUNNING), (failed, S.ERRORED), (other, S.RUNNING)):
-        await bench.until_state(found, state)
+    for query_id, state in ((query, S.RUNNING), (failed, S.ERRORED), (other, S.RUNNING)):
+        await bench.until_state(query_id, state)
     pid = bench.journal("start", query)[0]["pid"]
     bench.want("reports", PoolIntent.STOPPED)
     await bench.until_pool("reports", "stopped")
@@ -80,17 +80,21 @@ async def test_stop_ends_the_queries_before_the_process_and_start_takes_them_on(
         line["type"] for kind in ("stop", "shutdown") for line in bench.journal(kind) if line["pid"] == pid
     ]
     assert own == ["stop", "shutdown"]
-    found = bench.found(query)
-    assert (found.actual_state, found.desired_state, found.restarts) == (S.STOPPED, DesiredState.RUNNING, 0)
-    assert found.message == (
+    stored = bench.stored_query(query)
+    assert (stored.actual_state, stored.desired_state, stored.restarts) == (
+        S.STOPPED,
+        DesiredState.RUNNING,
+        0,
+    )
+    assert stored.message == (
         "the compute pool 'reports' is stopped; START COMPUTE_POOL reports starts the query too"
     )
-    assert bench.found(failed).actual_state is S.ERRORED
-    assert (bench.found(other).actual_state, len(bench.journal("start", other))) == (S.RUNNING, 1)
+    assert bench.stored_query(failed).actual_state is S.ERRORED
+    assert (bench.stored_query(other).actual_state, len(bench.journal("start", other))) == (S.RUNNING, 1)
     bench.want("reports", PoolIntent.RUNNING)
     await bench.until_state(query, S.RUNNING)
     assert bench.history(query)[-3:] == [S.STOPPED, S.STARTING, S.RUNNING]
-    assert bench.found(query).message is None
+    assert bench.stored_query(query).message is None
     assert len(bench.journal("start", failed)) == 1
 
 
@@ -143,10 +147,10 @@ async def test_a_reader_is_told_that_the_pool_was_stopped_and_the_next_one_is_re
     )
     await channel.started()
     bench.want("reports", PoolIntent.STOPPED)
-    with pytest.raises(HeadraceError) as told:
+    with pytest.raises(HeadraceError) as caught:
         async for _ in channel:
             pass
-    assert (told.value.state, told.value.message) == (
+    assert (caught.value.state, caught.value.message) == (
         SqlState.COMPUTE_POOL_NOT_READY,
         "the compute pool 'reports' cannot run the query: it was stopped",
     )
@@ -180,7 +184,7 @@ async def test_a_pool_without_work_rests_after_its_timeout_and_wakes_for_a_query
     bench.catalog.set_desired_state(query, DesiredState.TERMINATED)
     bench.engine.wake()
     await bench.until_pool("reports", "stopped")
-    assert bench.found_pool("reports").desired_state is PoolIntent.RUNNING
+    assert bench.stored_pool("reports").desired_state is PoolIntent.RUNNING
     channel = await bench.engine.run_interactive(
         plan("rows", sink="results"), COLUMNS, compute_pool="reports", user="admin"
     )
@@ -192,7 +196,7 @@ async def test_a_pool_without_work_rests_after_its_timeout_and_wakes_for_a_query
     bench.engine.rouse_pool("reports")
     await bench.until(lambda: len(bench.journal("ready")) == started + 2)
     await bench.until_pool("reports", "stopped")
-    bench.catalog.drop(bench.found_pool("reports"))
+    bench.catalog.drop(bench.stored_pool("reports"))
     bench.pool("reports")
     await bench.until(lambda: len(bench.journal("ready")) == started + 3)
 

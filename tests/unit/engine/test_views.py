@@ -75,9 +75,9 @@ def test_every_type_has_its_place_in_the_views(kind: str, expected: str, tmp_pat
     views = opened(tmp_path / "views.duckdb")
     views.create("v", [Column(name="c", type=kind)], [])
     sql = "SELECT data_type FROM duckdb_columns() WHERE table_name = 'v'"
-    found = views.query(sql, reads=[ViewRead("v")])[1]
+    rows = views.query(sql, reads=[ViewRead("v")])[1]
     views.close()
-    assert found == [(expected,)]
+    assert rows == [(expected,)]
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ os._exit(0)
 
     def workers() -> list[psutil.Process]:
         return [
-            found
-            for found in psutil.process_iter(["cmdline"])
-            if str(tmp_path) in " ".join(found.info["cmdline"] or ())
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if str(tmp_path) in " ".join(process.info["cmdline"] or ())
         ]
 
     until = time.monotonic() + 10

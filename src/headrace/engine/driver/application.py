@@ -100,7 +100,7 @@ class RunningApplication:
 
     def progress(self) -> QueryProgress | None:
         """Return the progress of all parts' batches since the last call; None without a batch."""
-        new = [found for part in self._parts if (found := part.progress()) is not None]
+        new = [progress for part in self._parts if (progress := part.progress()) is not None]
         return self._together(new) if new else None
 
     def _hear(self, message: Message) -> None:
@@ -115,8 +115,10 @@ class RunningApplication:
             case QueryWaits():
                 with self._lock:
                     self._waiting[message.query_id] = message
-                    told = next((found for found in self._waiting.values() if found.reason), message)
-                self._channel.send(told.model_copy(update={"query_id": self.id}))
+                    reported = next(
+                        (waiting for waiting in self._waiting.values() if waiting.reason), message
+                    )
+                self._channel.send(reported.model_copy(update={"query_id": self.id}))
             case QueryProgress():
                 self._channel.send(self._together([message]))
             case QueryEnded():

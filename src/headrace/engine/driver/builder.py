@@ -196,7 +196,9 @@ def _lookup_join(work: Build, step: physical.LookupJoin) -> DataFrame:
     else:
         table = TableRequest(step.entity, columns, work.properties(step.store), step.options)
         find = lookups.kept(work.session, module, table, step.refresh_ms, work.resources)
-    return lookups.found(work.frames[step.input], step.keys, step.key_columns, columns, step.name, find)
+    return lookups.with_matches(
+        work.frames[step.input], step.keys, step.key_columns, columns, step.name, find
+    )
 
 
 def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:

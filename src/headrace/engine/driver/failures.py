@@ -91,13 +91,13 @@ def classify(error: BaseException, start: StartQuery) -> Failure:
     """Return the failure that `error` means for the query that `start` began."""
     # Spark puts the query's plan, literals and options included, into the text of its exceptions.
     trace = _PLAN.sub("\n", "".join(traceback.format_exception(error)))
-    found = error if isinstance(error, UserError | ExternalError) else _found(trace, start, error)
+    failure = error if isinstance(error, UserError | ExternalError) else _found(trace, start, error)
     hidden = _secrets(start)
     return Failure(
-        sqlstate=found.state.value,
-        message=_redacted(_shortened(found.message), hidden),
-        hint=_redacted(found.hint, hidden) if found.hint else None,
-        domain=found.domain.value,
+        sqlstate=failure.state.value,
+        message=_redacted(_shortened(failure.message), hidden),
+        hint=_redacted(failure.hint, hidden) if failure.hint else None,
+        domain=failure.domain.value,
         trace=_redacted(trace, hidden),
     )
 
@@ -217,22 +217,22 @@ def _spark_state(condition: str) -> str:
 
 
 def _bad_record(facts: str) -> UserError:
-    found = json.loads(base64.b64decode(facts))
+    record = json.loads(base64.b64decode(facts))
     # What kind of time the record has does not help to find it.
-    where = ((name, text) for name, text in found["metadata"].items() if name != "timestamp_type")
+    where = ((name, text) for name, text in record["metadata"].items() if name != "timestamp_type")
     place = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in where)
     return UserError(
         SqlState.INVALID_RECORD,
-        f"cannot read the record at {place}: {found['reason']}",
+        f"cannot read the record at {place}: {record['reason']}",
         hint="'source.deserialization.error.handling' = IGNORE skips such records, DEAD_LETTER also keeps them in a topic.",
     )
 
 
 def _registry_away(facts: str) -> ExternalError:
-    found = json.loads(base64.b64decode(facts))
+    failure = json.loads(base64.b64decode(facts))
     return ExternalError(
         SqlState.REMOTE_UNAVAILABLE,
-        f"the schema registry {found['registry']} does not answer: {found['reason']}",
+        f"the schema registry {failure['registry']} does not answer: {failure['reason']}",
         hint=(
             "The query continues by itself when the registry answers. DESCRIBE SCHEMA_REGISTRY shows its "
             "address."
@@ -241,11 +241,11 @@ def _registry_away(facts: str) -> ExternalError:
 
 
 def _secrets(start: StartQuery) -> list[str]:
-    found = {text for settings in start.registries.values() for text in connection_secrets(settings)}
+    secrets = {text for settings in start.registries.values() for text in connection_secrets(settings)}
     for step in start.plan.steps:
         if isinstance(step, physical.StoreStep) and step.store in start.stores:
-            found.update(connector_module(step.connector).secrets(start.stores[step.store]))
-    return sorted(found, key=len, reverse=True)
+            secrets.update(connector_module(step.connector).secrets(start.stores[step.store]))
+    return sorted(secrets, key=len, reverse=True)
 
 
 def _redacted(text: str, hidden: list[str]) -> str:

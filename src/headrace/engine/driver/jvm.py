@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 def jvm(session: SparkSession) -> Any:
     """Return the JVM's packages, through py4j; raises RuntimeError when the JVM is gone."""
-    found = session.sparkContext._jvm
-    if found is None:
+    gateway = session.sparkContext._jvm
+    if gateway is None:
         raise RuntimeError("the JVM of this driver ended")
-    return found
+    return gateway

@@ -42,7 +42,7 @@ Find = Callable[[pa.Table], pa.Table]
 _PLACE, _ROW = f"{PREFIX}place", f"{PREFIX}row"
 
 
-def found(
+def with_matches(
     frame: DataFrame,
     keys: Sequence[str],
     key_columns: Sequence[str],
@@ -105,8 +105,10 @@ class KeptTable:
         table = self._table()
         chosen = None
         for name in keys.column_names:
-            wanted = keys.column(name)
-            one = compute.is_in(table.column(name).cast(wanted.type), value_set=wanted.combine_chunks())
+            key_column = keys.column(name)
+            one = compute.is_in(
+                table.column(name).cast(key_column.type), value_set=key_column.combine_chunks()
+            )
             chosen = one if chosen is None else compute.and_(chosen, one)
         return table.filter(chosen)
 

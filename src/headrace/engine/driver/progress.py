@@ -85,17 +85,17 @@ class ProgressReader:
         )
 
     def _unread(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        unread: list[dict[str, Any]] = []
         recent = self._query.recentProgress()
         for index in range(len(recent) - 1, -1, -1):
             batch = json.loads(recent[index].json())
             if (batch["batchId"], batch["timestamp"]) == self._last:
                 break
-            found.append(batch)
-        found.reverse()
-        if found:
-            self._last = (found[-1]["batchId"], found[-1]["timestamp"])
-        return found
+            unread.append(batch)
+        unread.reverse()
+        if unread:
+            self._last = (unread[-1]["batchId"], unread[-1]["timestamp"])
+        return unread
 
 
 def lag(sources: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
@@ -103,16 +103,16 @@ def lag(sources: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
 
     Of stores whose offsets are numbers by entity and split. Of two sources that read one entity, the one that is further behind.
     """
-    found: dict[str, dict[str, int]] = {}
+    lags: dict[str, dict[str, int]] = {}
     for source in sources:
         read = _numbers(source.get("endOffset"))
         for place, latest in _numbers(source.get("latestOffset")).items():
             if place in read:
                 entity, split = place
                 behind = max(0, latest - read[place])
-                splits = found.setdefault(entity, {})
+                splits = lags.setdefault(entity, {})
                 splits[split] = max(behind, splits.get(split, 0))
-    return found
+    return lags
 
 
 def _numbers(offsets: object) -> dict[tuple[str, str], int]:

@@ -16,8 +16,8 @@ class ProtoFiles:
         """Return the files of a schema's text and of what it imports, that of the text last; or the reason why there are none."""
         asked: dict[str, Any] = json.loads(question)
         try:
-            found = of_text(asked["text"], list(asked["imports"].items()))
-            return json.dumps({"descriptors": found.encoded(found.named(None))})
+            parsed = of_text(asked["text"], list(asked["imports"].items()))
+            return json.dumps({"descriptors": parsed.encoded(parsed.named(None))})
         except HeadraceError as error:
             return json.dumps({"reason": error.message})
 

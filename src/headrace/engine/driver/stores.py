@@ -80,12 +80,12 @@ class StoreWatch:
         for store in [store for store, watched in self._watched.items() if now - watched.asked > _UNUSED_S]:
             self._watched.pop(store).unused.set()
         silent = [watched for store in stores if now - (watched := self._watch(store)).answered > SILENCE_S]
-        return silent[0].told() if silent else None
+        return silent[0].error() if silent else None
 
     def identity(self, store: Store, entity: EntityPath, *, since: float) -> Mapping[str, str]:
         """Return the connector's `identify` for an entity; empty without an answer to a question asked after `since`."""
         identified = self._watch(store).entities.setdefault(entity, _Identified())
-        identified.wanted = time.monotonic()
+        identified.requested_at = time.monotonic()
         asked, answer = identified.answer
         return answer if asked > since else {}
 
@@ -98,9 +98,9 @@ class StoreWatch:
 
 @dataclass
 class _Identified:
-    """An entity's identity: when somebody wanted it last, and the last answer with the time at which the store was asked."""
+    """An entity's identity: when it was requested last, and the last answer with the time at which the store was asked."""
 
-    wanted: float = 0.0
+    requested_at: float = 0.0
     answer: tuple[float, Mapping[str, str]] = field(default=(-math.inf, {}))
 
 
@@ -115,7 +115,7 @@ class _Watched:
         self.unused = threading.Event()
         threading.Thread(target=self._ask, name=f"store-{store.name}", daemon=True).start()
 
-    def told(self) -> StoreSilentError:
+    def error(self) -> StoreSilentError:
         reason = self._error.message if self._error else "it does not answer"
         return StoreSilentError(self._store.name, reason)
 
@@ -140,7 +140,7 @@ class _Watched:
     def _identify(self, identify: Callable[[EntityPath], Mapping[str, str]]) -> None:
         for entity, identified in list(self.entities.items()):
             now = time.monotonic()
-            if now - identified.wanted > _UNUSED_S:
+            if now - identified.requested_at > _UNUSED_S:
                 self.entities.pop(entity)
             elif now - identified.answer[0] > IDENTIFIED_S:
                 identified.answer = (now, identify(entity))

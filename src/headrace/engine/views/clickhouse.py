@@ -148,10 +148,10 @@ class ClickHouseViews:
 
     def retain(self, view_ids: Collection[str], *, days: int) -> None:
         with _named():
-            found = self._clickhouse.rows(
+            tables = self._clickhouse.rows(
                 "SELECT name, comment FROM system.tables WHERE database = currentDatabase()"
             )
-        for row in found:
+        for row in tables:
             table = ViewTable.read(row["comment"])
             name = row["name"]
             if table is None or table.owner != self._owner or name in view_ids:

@@ -59,8 +59,8 @@ class ViewTable:
     def read(cls, comment: str) -> ViewTable | None:
         """Return the definition in a comment; None if the table is not ours."""
         try:
-            found = json.loads(comment)
-            return cls(found["owner"], found["columns"], tuple(found["key"]), found["retention_ms"])
+            facts = json.loads(comment)
+            return cls(facts["owner"], facts["columns"], tuple(facts["key"]), facts["retention_ms"])
         except (ValueError, KeyError, TypeError):
             return None
 

@@ -115,11 +115,11 @@ class DuckDbViews:
         for view_id, millis in kept:
             with self._writing:
                 oldest = _now() - datetime.timedelta(milliseconds=millis)
-                found = self._database.execute(
+                deleted = self._database.execute(
                     f"DELETE FROM {quote(view_id)} WHERE {_WRITTEN} < ?",  # noqa: S608
                     [oldest],
                 ).fetchone()
-            purged += int(found[0]) if found else 0
+            purged += int(deleted[0]) if deleted else 0
         return purged
 
     def query(

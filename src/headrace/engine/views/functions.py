@@ -94,10 +94,10 @@ def _decimal_arithmetic(operator: str, left: str, right: str, precision: int, sc
     divisor = decimal.Decimal(right)
     if operator in "/%" and not divisor:
         raise ValueError("[22012] division by zero")
-    found = _CALCULATIONS[operator](decimal.Decimal(left), divisor)
-    result = found.quantize(decimal.Decimal(1).scaleb(-scale), context=_EXACT)
+    quotient = _CALCULATIONS[operator](decimal.Decimal(left), divisor)
+    result = quotient.quantize(decimal.Decimal(1).scaleb(-scale), context=_EXACT)
     if len(result.as_tuple().digits) > precision:
-        raise ValueError(f"[22003] {found:f} does not fit into DECIMAL({precision}, {scale})")
+        raise ValueError(f"[22003] {quotient:f} does not fit into DECIMAL({precision}, {scale})")
     return format(result, "f")
 
 
@@ -157,9 +157,9 @@ def _as_float(value: float) -> str:
 def _trimmed_value(text: str, kind: str, safe: bool) -> str | None:
     """Return the part of a text that DuckDB reads as a value of a kind; raises an error for other characters, or returns None if `safe`."""
     trimmed = text.strip(_BLANKS)
-    found = _VALUES[kind].fullmatch(trimmed)
-    if found:
-        return next(group for group in found.groups() if group is not None)
+    value = _VALUES[kind].fullmatch(trimmed)
+    if value:
+        return next(group for group in value.groups() if group is not None)
     _refuse(text, kind, safe)
     return None
 
@@ -172,16 +172,16 @@ def _refuse(text: str, kind: str, safe: bool) -> None:
 def _time_of_text(text: str, kind: str, safe: bool) -> datetime.datetime | None:
     """Return a DATE or TIMESTAMP of an ISO text, in UTC where it names a zone."""
     try:
-        found = _moment(text.strip(_BLANKS), kind)
+        moment = _moment(text.strip(_BLANKS), kind)
     except OverflowError as error:
         if not safe:
             raise ValueError("[22003] a DATE or TIMESTAMP must be within the years 1 to 9999") from error
         return None
     except (ValueError, zoneinfo.ZoneInfoNotFoundError):
-        found = None
-    if found is None:
+        moment = None
+    if moment is None:
         _refuse(text, kind, safe)
-    return found
+    return moment
 
 
 def _moment(text: str, kind: str) -> datetime.datetime | None:
@@ -246,12 +246,12 @@ def _like_pattern(pattern: str, escape: str) -> str:
 def _replacement(text: str) -> str:
     """Return Java's $1 and escapes, as DuckDB writes them."""
 
-    def part(found: re.Match[str]) -> str:
-        if found[2] is not None:
-            return f"\\{found[2]}"
-        if found[1] is None:
-            raise ValueError(f"[22000] {found[0]} in the replacement {text!r} is not a group of the pattern")
-        return "\\\\" if found[1] == "\\" else found[1]
+    def part(match: re.Match[str]) -> str:
+        if match[2] is not None:
+            return f"\\{match[2]}"
+        if match[1] is None:
+            raise ValueError(f"[22000] {match[0]} in the replacement {text!r} is not a group of the pattern")
+        return "\\\\" if match[1] == "\\" else match[1]
 
     return _REPLACEMENT.sub(part, text)
 

@@ -104,6 +104,6 @@ def _written(value: Any) -> str:
         return str(value)
     if isinstance(value, str):
         return (
-            '"' + _ESCAPED.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", value) + '"'
+            '"' + _ESCAPED.sub(lambda match: _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}", value) + '"'
         )
     return "null" if value is None else str(value).lower()

@@ -130,11 +130,11 @@ def _parts(cursor: duckdb.DuckDBPyConnection, evaluation: Evaluation) -> list[by
     """Return the rows, some at a time."""
     parts: list[bytes] = []
     rows = size = 0
-    while found := cursor.fetchmany(_ROWS_AT_ONCE):
-        rows += len(found)
+    while batch := cursor.fetchmany(_ROWS_AT_ONCE):
+        rows += len(batch)
         if rows > evaluation.rows_max:
             raise TooManyRows
-        parts.append(pickle.dumps(found, pickle.HIGHEST_PROTOCOL))
+        parts.append(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
         size += len(parts[-1])
         if size > evaluation.bytes_max:
             raise TooManyBytes
