@@ -142,11 +142,11 @@ def sql(
 
     chosen = output or (Output.TABLE if sys.stdout.isatty() else Output.NDJSON)
     limits = running.Limits(max_rows, timeout)
-    found = token or session.local_token(url, data_dir)
-    if found is None:
+    credential = token or session.local_token(url, data_dir)
+    if credential is None:
         say(f"headrace: expected a token, found none\nhint: {running.WHERE_TOKENS_ARE}")
         raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
-    server = session.Server(url, found)
+    server = session.Server(url, credential)
     if not command and not file and not check and sys.stdin.isatty():
         raise typer.Exit(session.interact(server, chosen.value, limits))
     given = {"command": map(running.Text, command or []), "file": map(running.file_text, file or ["-"])}
@@ -185,16 +185,16 @@ def doctor(
     except ValidationError as error:
         say("\n".join(f"headrace: {fault}" for fault in faults(error)))
         raise typer.Exit(exit_codes.USAGE) from None
-    found = checks(settings)
-    broken = [check.name for check in found if check.state is State.MISSING]
+    results = checks(settings)
+    broken = [check.name for check in results if check.state is State.MISSING]
     printer = TablePrinter(sys.stdout, width=terminal_width(sys.stdout))
     printer.start(
         tuple(AnswerColumn(name, "VARCHAR", True) for name in ("Check", "State", "Found", "What to do"))
     )
     printer.write(
         [
-            (check.name, check.state.value, check.found, "" if check.state is State.OK else check.fix)
-            for check in found
+            (check.name, check.state.value, check.actual, "" if check.state is State.OK else check.fix)
+            for check in results
         ]
     )
     printer.finish()

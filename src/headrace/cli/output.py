@@ -226,8 +226,8 @@ class TablePrinter:
     def _records(self, cells: list[list[list[str]]]) -> list[str]:
         names = [_lines(column.name)[0] for column in self._columns]
         longest = max(map(cell_len, names))
-        wanted = max((cell_len(line) for row in cells for cell in row for line in cell), default=0)
-        room = wanted if self._width is None else max(self._width - longest - 3, _COLUMN_WIDTH_MIN)
+        width = max((cell_len(line) for row in cells for cell in row for line in cell), default=0)
+        room = width if self._width is None else max(self._width - longest - 3, _COLUMN_WIDTH_MIN)
         result = []
         for number, row in enumerate(cells, self._rows_written + 1):
             title = f"-[ {number} ]"

@@ -71,15 +71,17 @@ def file_text(name: str) -> Text:
 
 async def check_text(client: Client, text: Text) -> int:
     """Say all that is wrong with a text; returns the exit code."""
-    found = await client.check(text.content)
-    for problem in found:
+    problems = await client.check(text.content)
+    for problem in problems:
         source = (
             f"{text.source}:{problem.span.line}:{problem.span.column}: "
             if text.source and problem.span
             else ""
         )
         say(source + shown(text.content, problem))
-    return exit_codes.STATEMENT_FAILED if any(item.severity == "error" for item in found) else exit_codes.OK
+    return (
+        exit_codes.STATEMENT_FAILED if any(item.severity == "error" for item in problems) else exit_codes.OK
+    )
 
 
 async def run_text(client: Client, text: Text, out: Printer, limits: Limits) -> int:
@@ -147,9 +149,9 @@ async def _keep_copied(client: Client, statement: str, answer: Answer) -> None:
     (copied,) = parse(statement)
     if not isinstance(copied, CopySource):
         return
-    told = dict(zip((column.name for column in answer.columns), answer.rows[0], strict=True))
-    content = await client.download(told["Url"] or "")
-    if hashlib.sha256(content).hexdigest() != told["Sha256"]:
+    facts = dict(zip((column.name for column in answer.columns), answer.rows[0], strict=True))
+    content = await client.download(facts["Url"] or "")
+    if hashlib.sha256(content).hexdigest() != facts["Sha256"]:
         raise RequestRefusedError("the file changed while it was copied: try again")
     path = Path(copied.path).expanduser()
     try:

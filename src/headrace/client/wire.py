@@ -99,15 +99,15 @@ def read_problems(body: Any) -> list[Diagnostic]:
     try:
         return [
             Diagnostic(
-                sqlstate=found["sqlState"],
-                message=found["message"],
-                hint=found.get("hint"),
-                span=Span(**found["position"]) if "position" in found else None,
-                expected=found.get("expected"),
-                found=found.get("found"),
-                severity=found["severity"],
+                sqlstate=item["sqlState"],
+                message=item["message"],
+                hint=item.get("hint"),
+                span=Span(**item["position"]) if "position" in item else None,
+                expected=item.get("expected"),
+                received=item.get("found"),
+                severity=item["severity"],
             )
-            for found in body["diagnostics"]
+            for item in body["diagnostics"]
         ]
     except (AttributeError, KeyError, TypeError) as error:
         raise ConnectionFailedError("the response is not from a Headrace server") from error

@@ -45,7 +45,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Parts of an error that a program shows or acts on. `expected` and `found` are set if the message contains both.
+    """Parts of an error that a program shows or acts on. `expected` and `received` are set if the message contains both.
 
     One that is no `error` keeps nothing from being run. Each of `replacements` may stand in the place of what is at `span`.
     """
@@ -55,7 +55,7 @@ class Diagnostic:
     hint: str | None = None
     span: Span | None = None
     expected: str | None = None
-    found: str | None = None
+    received: str | None = None
     severity: str = "error"
     replacements: tuple[str, ...] = ()
 
@@ -93,14 +93,14 @@ class HeadraceError(Exception):
     def diagnostic(self) -> Diagnostic:
         """Return the message in parts. All messages with an expected and a received value are worded alike."""
         parts = _PARTS.fullmatch(self.message)
-        expected, found = (parts["expected"], parts["found"]) if parts else (None, None)
+        expected, received = (parts["expected"], parts["found"]) if parts else (None, None)
         return Diagnostic(
             self.state.value,
             self.message,
             self.hint,
             self.span,
             expected,
-            found,
+            received,
             replacements=self.replacements,
         )
 

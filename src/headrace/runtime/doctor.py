@@ -47,11 +47,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """A line of the doctor's report: `found` is the present state, `fix` the remedy when it is not OK."""
+    """A line of the doctor's report: `actual` is the present state, `fix` the remedy when it is not OK."""
 
     name: str
     state: State
-    found: str
+    actual: str
     fix: str
 
 
@@ -82,13 +82,13 @@ def checks(settings: Settings) -> list[Check]:
     return [make() for make in makers]
 
 
-def _check(name: str, found: str, fix: str, *, ok: bool, otherwise: State = State.MISSING) -> Check:
-    return Check(name, State.OK if ok else otherwise, found, fix)
+def _check(name: str, actual: str, fix: str, *, ok: bool, otherwise: State = State.MISSING) -> Check:
+    return Check(name, State.OK if ok else otherwise, actual, fix)
 
 
 def _python() -> Check:
-    found = f"{platform.python_version()} ({sys.executable})"
-    return _check("Python", found, "Install Python 3.11 or later.", ok=sys.version_info >= _PYTHON_MIN)
+    actual = f"{platform.python_version()} ({sys.executable})"
+    return _check("Python", actual, "Install Python 3.11 or later.", ok=sys.version_info >= _PYTHON_MIN)
 
 
 def _pyspark() -> Check:
@@ -121,10 +121,10 @@ def _jar_group(name: str, group: str) -> Check:
 
 def _extra(name: str, package: str, extra: str) -> Check:
     try:
-        found, ok = version(package), True
+        actual, ok = version(package), True
     except PackageNotFoundError:
-        found, ok = "not installed", False
-    return _check(name, found, f"pip install 'headrace[{extra}]'", ok=ok, otherwise=State.OPTIONAL)
+        actual, ok = "not installed", False
+    return _check(name, actual, f"pip install 'headrace[{extra}]'", ok=ok, otherwise=State.OPTIONAL)
 
 
 def _extension() -> Check:
@@ -133,8 +133,8 @@ def _extension() -> Check:
         compiled = extension.is_compiled()
     except HeadraceError as error:
         return Check("JVM extension", State.MISSING, error.message, error.hint or fix)
-    found = "compiled" if compiled else "not compiled yet"
-    return _check("JVM extension", found, fix, ok=compiled, otherwise=State.ON_FIRST_USE)
+    actual = "compiled" if compiled else "not compiled yet"
+    return _check("JVM extension", actual, fix, ok=compiled, otherwise=State.ON_FIRST_USE)
 
 
 def _archive() -> Check:
@@ -155,14 +155,16 @@ def _archive() -> Check:
 def _web_page() -> Check:
     page = web_page()
     fix = "Run make setup." if source_tree() else "Install headrace again from a release."
-    found = str(page) if page else "not built"
-    return _check("Web page", found, fix, ok=page is not None, otherwise=State.OPTIONAL)
+    actual = str(page) if page else "not built"
+    return _check("Web page", actual, fix, ok=page is not None, otherwise=State.OPTIONAL)
 
 
 def _browser() -> Check:
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     fix = "Only the test of the web page needs it: make browser"
-    return _check("Chromium", found or "none on PATH", fix, ok=found is not None, otherwise=State.OPTIONAL)
+    return _check(
+        "Chromium", browser or "none on PATH", fix, ok=browser is not None, otherwise=State.OPTIONAL
+    )
 
 
 def _data_directory(folder: Path) -> Check:
@@ -214,14 +216,14 @@ def _single_sign_on(settings: Settings) -> Check:
         answer = httpx.get(
             f"{issuer.rstrip('/')}/.well-known/openid-configuration", timeout=_PROVIDER_TIMEOUT_S
         )
-        found = answer.json()["issuer"] if answer.is_success else f"status {answer.status_code}"
+        received = answer.json()["issuer"] if answer.is_success else f"status {answer.status_code}"
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
-        found = type(error).__name__
+        received = type(error).__name__
     return _check(
         name,
-        issuer if found == issuer else f"{issuer} answers: {found}",
+        issuer if received == issuer else f"{issuer} answers: {received}",
         "HEADRACE_OIDC_ISSUER must be the issuer that the provider reports.",
-        ok=found == issuer,
+        ok=received == issuer,
         otherwise=State.OPTIONAL,
     )
 

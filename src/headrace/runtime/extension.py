@@ -50,14 +50,14 @@ def group_jars(group: str) -> list[Path]:
 
     Raises what `jars` and `extension_jar` do.
     """
-    found = jars(group)
+    fetched = jars(group)
     sources = _sources(_main_folder() / group)
     if not sources:
-        return found
+        return fetched
     part = cache_dir() / "extension" / _digest(sources, group) / f"headrace-{group}.jar"
     if not part.is_file():
-        _compile(sources, part, classpath=[*found, *spark_class_path()], resources=None)
-    return [*found, part]
+        _compile(sources, part, classpath=[*fetched, *spark_class_path()], resources=None)
+    return [*fetched, part]
 
 
 def is_compiled() -> bool:

@@ -15,8 +15,8 @@ _passes: Counter[str] = Counter()
 
 def fail_point(name: str) -> None:
     """Kill the driver's processes (Python, JVM, workers) if this place is the one that the environment names."""
-    wanted, _, nth = os.environ.get("HEADRACE_FAIL_POINT", "").partition(":")
-    if wanted != name:
+    armed, _, nth = os.environ.get("HEADRACE_FAIL_POINT", "").partition(":")
+    if armed != name:
         return
     _passes[name] += 1
     if _passes[name] == int(nth or 1):

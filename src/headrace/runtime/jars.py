@@ -76,11 +76,11 @@ def jars(group: str) -> list[Path]:
 
     Raises `ExternalError` when a jar cannot be fetched or is not the one that the lock names.
     """
-    wanted = missing(group)
-    if wanted:
+    absent = missing(group)
+    if absent:
         began = time.monotonic()
-        log.info("fetching_jars", group=group, jars=len(wanted), folder=str(cache_dir() / "jars"))
-        fetch(wanted)
+        log.info("fetching_jars", group=group, jars=len(absent), folder=str(cache_dir() / "jars"))
+        fetch(absent)
         log.info("fetched_jars", group=group, seconds=round(time.monotonic() - began, 1))
     return [coordinate.path for coordinate in coordinates(group)]
 
@@ -127,15 +127,15 @@ def parse_lock(text: str) -> dict[str, tuple[Coordinate, ...]]:
                 hint="Run python scripts/lock_jars.py to add the missing digests.",
             )
         members.append(coordinate)
-    return {group: tuple(found) for group, found in groups.items()}
+    return {group: tuple(entries) for group, entries in groups.items()}
 
 
-def fetch(wanted: Iterable[Coordinate]) -> None:
-    """Puts each of `wanted` into the cache, several at a time.
+def fetch(requested: Iterable[Coordinate]) -> None:
+    """Puts each of `requested` into the cache, several at a time.
 
     Raises `ExternalError` when a jar cannot be fetched or is not the one that the lock names.
     """
-    todo = list(wanted)
+    todo = list(requested)
     if not todo:
         return
     folder = cache_dir() / "jars"
@@ -159,14 +159,14 @@ def _fetch_one(coordinate: Coordinate, staging: Path) -> None:
             if attempt == _ATTEMPTS:
                 raise
             continue
-        found = hashlib.sha512(arrived.read_bytes()).hexdigest()
-        if found == coordinate.sha512:
+        digest = hashlib.sha512(arrived.read_bytes()).hexdigest()
+        if digest == coordinate.sha512:
             arrived.rename(coordinate.path)
             return
     raise ExternalError(
         SqlState.REMOTE_UNAVAILABLE,
         f"the downloaded jar {coordinate} does not match jars.lock: expected SHA-512 {coordinate.sha512[:16]}…, "
-        f"found {found[:16]}…",
+        f"found {digest[:16]}…",
         hint="A proxy or mirror may have changed it. Nothing was kept; set another mirror in "
         "HEADRACE_MAVEN_REPOSITORY.",
     )
@@ -200,10 +200,10 @@ def main(arguments: list[str]) -> int:
     """Fetches what is missing of the groups named, or of those the product needs; returns the exit code."""
     for group in arguments or [SPARK, KAFKA_BROKER]:
         try:
-            wanted = missing(group)
-            if wanted:
-                print(f"headrace: fetching {len(wanted)} jars for {group}", flush=True)
-                fetch(wanted)
+            absent = missing(group)
+            if absent:
+                print(f"headrace: fetching {len(absent)} jars for {group}", flush=True)
+                fetch(absent)
         except HeadraceError as error:
             print(f"headrace: {error.text()}", file=sys.stderr)
             return 1

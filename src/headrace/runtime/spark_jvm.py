@@ -49,12 +49,12 @@ def spark_jvm(
     archive = class_archive()
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
     with tempfile.TemporaryDirectory(prefix="headrace-jvm-") as folder:
-        told = Path(folder, "connection")
-        paths = {"SPARK_HOME": str(pyspark_folder()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
+        connection_file = Path(folder, "connection")
+        paths = {"SPARK_HOME": str(pyspark_folder()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file)}
         command = _command(memory_mb, [*shared, *options], _GATEWAY)
         process = subprocess.Popen(command, env={**os.environ, **paths}, stdin=subprocess.PIPE)
         _STARTED.append(process)
-        port, secret = _connection(process, told)
+        port, secret = _connection(process, connection_file)
     if ended is not None:
         threading.Thread(target=_watch, args=(process, ended), name="jvm", daemon=True).start()
     # Where pyspark looks before it starts a JVM of its own; other processes that this one starts are not to know it.
@@ -77,10 +77,10 @@ def _watch(process: subprocess.Popen[bytes], ended: Callable[[int], None]) -> No
         ended(code)
 
 
-def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]:
-    """Return the port and the secret that the JVM writes into the file `told` when it is up."""
+def _connection(process: subprocess.Popen[bytes], connection_file: Path) -> tuple[int, str]:
+    """Return the port and the secret that the JVM writes into the file `connection_file` when it is up."""
     deadline = time.monotonic() + _START_TIMEOUT_S
-    while not told.is_file():
+    while not connection_file.is_file():
         if process.poll() is not None or time.monotonic() > deadline:
             ended = process.poll()
             process.kill()
@@ -93,7 +93,7 @@ def _connection(process: subprocess.Popen[bytes], told: Path) -> tuple[int, str]
                 hint="The log contains its output above this line.",
             )
         time.sleep(0.02)
-    written = told.read_bytes()
+    written = connection_file.read_bytes()
     port, length = struct.unpack_from("!ii", written)
     return port, written[8 : 8 + length].decode()
 

@@ -36,12 +36,12 @@ def build() -> Path:
     """
     web = _sources()
     stamp = web / "dist" / _STAMP
-    wanted = _digest(web)
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+    digest = _digest(web)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
         return web / "dist"
     install_packages(web)
     _npm(web, "run", "build")
-    stamp.write_text(wanted, encoding="utf-8")
+    stamp.write_text(digest, encoding="utf-8")
     return web / "dist"
 
 
@@ -72,11 +72,11 @@ def install_packages(folder: Path) -> None:
     """
     lock = (folder / "package-lock.json").read_bytes()
     stamp = folder / "node_modules" / _STAMP
-    wanted = hashlib.sha256(lock).hexdigest()
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+    digest = hashlib.sha256(lock).hexdigest()
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
         return
     _npm(folder, "ci", "--no-audit", "--no-fund", "--loglevel=error")
-    stamp.write_text(wanted, encoding="utf-8")
+    stamp.write_text(digest, encoding="utf-8")
 
 
 def _npm(folder: Path, *arguments: str) -> None:
@@ -107,11 +107,11 @@ def node_folder() -> Path:
 
 
 def _node_major(node: Path) -> int:
-    found = shutil.which(node)
-    if found is None:
+    program = shutil.which(node)
+    if program is None:
         return 0
     shown = subprocess.run(
-        [found, "--version"], capture_output=True, text=True, timeout=60, check=False
+        [program, "--version"], capture_output=True, text=True, timeout=60, check=False
     ).stdout
     version = re.match(r"v(\d+)\.", shown)
     return int(version[1]) if version else 0

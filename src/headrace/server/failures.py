@@ -54,7 +54,7 @@ async def _on_anything(_request: Request, error: Exception) -> Response:
 async def _on_invalid(_request: Request, error: Exception) -> Response:
     # 400, because the clients know no 422.
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
-    found = "; ".join(
+    problems = "; ".join(
         f"{'.'.join(str(part) for part in item['loc'][1:])}: {item['msg']}" for item in error.errors()
     )
-    return refusal(400, f"the request cannot be read: {found}")
+    return refusal(400, f"the request cannot be read: {problems}")

@@ -40,8 +40,8 @@ class Hosts:
 
     def authority(self, scope: Scope) -> str | None:
         """Return `name[:port]` that the request was sent to, or None when that is not this server (or cannot be read)."""
-        found = _values(scope, b"host")
-        text = found[0].lower() if len(found) == 1 else ""
+        values = _values(scope, b"host")
+        text = values[0].lower() if len(values) == 1 else ""
         match = _AUTHORITY.match(text)
         if match is None:
             return None
@@ -100,7 +100,7 @@ class HostGate:
 
     async def _refuse(self, status: int, header: str, scope: Scope, receive: Receive, send: Send) -> None:
         shown = ", ".join(_values(scope, header.encode()))[:_SHOWN_LENGTH]
-        log.warning("foreign_request", header=header, found=shown, client=address_of(scope))
+        log.warning("foreign_request", header=header, received=shown, client=address_of(scope))
         what = "is not a name of this server" if header == "host" else "is not allowed to call this server"
         hint = "add it to HEADRACE_ALLOWED_HOSTS to allow it"
         answer = refusal(status, f"the {header.title()} {shown!r} {what}; {hint}")

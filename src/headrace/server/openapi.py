@@ -29,14 +29,14 @@ _EVERYWHERE = {
 
 def document(app: FastAPI) -> dict[str, Any]:
     """Return all routes of `app` but the page's files and the WebSocket."""
-    found = get_openapi(title="Headrace", version=__version__, description=_DESCRIPTION, routes=app.routes)
-    schemas: dict[str, Any] = found.setdefault("components", {}).setdefault("schemas", {})
+    schema = get_openapi(title="Headrace", version=__version__, description=_DESCRIPTION, routes=app.routes)
+    schemas: dict[str, Any] = schema.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas.update(_models(StatementRequest, Refused))
-    found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    found["security"] = [{"token": []}]
-    for path, operations in found["paths"].items():
+    schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    schema["security"] = [{"token": []}]
+    for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             if path in probes.PATHS or signin.is_sign_in({"method": method.upper(), "path": path}):
                 operation["security"] = []
@@ -45,12 +45,12 @@ def document(app: FastAPI) -> dict[str, Any]:
             answers.pop("422", None)
             for status, meaning in _EVERYWHERE.items():
                 answers.setdefault(status, _refusal(meaning))
-    return found
+    return schema
 
 
 def _models(*models: type[BaseModel]) -> dict[str, Any]:
-    _, found = models_json_schema([(model, "validation") for model in models], ref_template=_SCHEMAS)
-    definitions: dict[str, Any] = found["$defs"]
+    _, generated = models_json_schema([(model, "validation") for model in models], ref_template=_SCHEMAS)
+    definitions: dict[str, Any] = generated["$defs"]
     return definitions
 
 

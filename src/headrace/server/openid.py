@@ -75,12 +75,12 @@ class Travellers:
 
     def back(self, state: str, cookie: str) -> Away:
         """Raises RefusedError for a state that is not of this browser, that was used, or that is too old."""
-        found = self._away.pop(state, None)
-        if found is None or not hmac.compare_digest(found.browser, _digest(cookie)):
+        attempt = self._away.pop(state, None)
+        if attempt is None or not hmac.compare_digest(attempt.browser, _digest(cookie)):
             raise RefusedError("again", "the state was not issued to this browser, or was used before")
-        if time.monotonic() - found.began >= AWAY_LASTS_S:
+        if time.monotonic() - attempt.began >= AWAY_LASTS_S:
             raise RefusedError("again", "the sign-in took too long")
-        return found
+        return attempt
 
 
 class OpenIdProvider:
@@ -174,20 +174,20 @@ class OpenIdProvider:
         if not name or not domain or claims.get("email_verified") is not True:
             raise RefusedError("unverified", "the provider reports no verified e-mail address")
         groups = claims.get(self._groups_claim) or ()
-        found = [groups] if isinstance(groups, str) else groups if isinstance(groups, (list, tuple)) else ()
-        return Identity(email, frozenset(str(group) for group in found))
+        claimed = [groups] if isinstance(groups, str) else groups if isinstance(groups, (list, tuple)) else ()
+        return Identity(email, frozenset(str(group) for group in claimed))
 
     async def _known(self) -> tuple[Mapping[str, Any], jwt.PyJWKClient]:
         if self._metadata is None or time.monotonic() - self._metadata[0] >= METADATA_LASTS_S:
-            found = await _asked("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-            lacking = {"authorization_endpoint", "token_endpoint", "jwks_uri"} - found.keys()
-            if found.get("issuer") != self._issuer or lacking:
+            metadata = await _asked("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+            lacking = {"authorization_endpoint", "token_endpoint", "jwks_uri"} - metadata.keys()
+            if metadata.get("issuer") != self._issuer or lacking:
                 raise RefusedError(
                     "away", f"expected the metadata of {self._issuer}, found those of another issuer"
                 )
             # Tokens come from the provider itself: nobody else can have its keys asked for again and again.
-            keys = jwt.PyJWKClient(found["jwks_uri"], timeout=TIMEOUT_S, cooldown_duration=0)
-            self._metadata = time.monotonic(), found, keys
+            keys = jwt.PyJWKClient(metadata["jwks_uri"], timeout=TIMEOUT_S, cooldown_duration=0)
+            self._metadata = time.monotonic(), metadata, keys
         return self._metadata[1], self._metadata[2]
 
 
@@ -196,14 +196,14 @@ async def _asked(method: str, url: str, **given: Any) -> dict[str, Any]:
     try:
         async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False) as http:
             answer = await http.request(method, url, **given)
-        found = answer.json()
+        body = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise RefusedError("away", f"the provider does not answer: {type(error).__name__}") from None
-    if answer.status_code != httpx.codes.OK or not isinstance(found, dict):
+    if answer.status_code != httpx.codes.OK or not isinstance(body, dict):
         # Not its description: that may repeat what was sent.
-        error_code = str(found.get("error", ""))[:64] if isinstance(found, dict) else ""
+        error_code = str(body.get("error", ""))[:64] if isinstance(body, dict) else ""
         raise RefusedError("refused", f"the provider refused with {answer.status_code} {error_code}".rstrip())
-    return found
+    return body
 
 
 def _digest(cookie: str) -> str:

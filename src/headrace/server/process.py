@@ -125,9 +125,9 @@ class _Server(uvicorn.Server):
 def _allow_files() -> None:
     """Take as many file descriptors as this user may have: 1024, a usual default, are few for connections and the catalog together."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_MAX if most == resource.RLIM_INFINITY else min(FILES_MAX, most)
+    limit = FILES_MAX if most == resource.RLIM_INFINITY else min(FILES_MAX, most)
     resource.setrlimit(
-        resource.RLIMIT_NOFILE, (max(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), most)
+        resource.RLIMIT_NOFILE, (max(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), most)
     )
 
 

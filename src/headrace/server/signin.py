@@ -89,7 +89,7 @@ class Sessions:
 
     def begin(self, user: User) -> str:
         """Create a session, and return the content of its cookie."""
-        self._known = {key: found for key, found in self._known.items() if self._over(found) is None}
+        self._known = {key: session for key, session in self._known.items() if self._over(session) is None}
         if len(self._known) >= SESSIONS_MAX:
             del self._known[next(iter(self._known))]
         secret = secrets.token_urlsafe(32)
@@ -103,14 +103,14 @@ class Sessions:
     def principal(self, secret: str) -> Principal | None:
         """Return the principal of a session; this counts as using it."""
         key = digest(secret)
-        found = self._known.get(key)
-        if found is None or self._over(found) is not None:
+        session = self._known.get(key)
+        if session is None or self._over(session) is not None:
             self._known.pop(key, None)
             return None
-        user = self._user(found.user)
+        user = self._user(session.user)
         if user is None:
             return None
-        found.used = time.monotonic()
+        session.used = time.monotonic()
         return Principal(
             user.name, user.roles, user.default_role, session=key, credential=f"session {key[:8]}"
         )
@@ -119,12 +119,12 @@ class Sessions:
         """Return why the session of `principal` has ended; None while it lasts, and for a principal without one."""
         if principal.session is None:
             return None
-        found, user = self._known.get(principal.session), self._user(principal.user)
-        if found is None or user is None:
+        session, user = self._known.get(principal.session), self._user(principal.user)
+        if session is None or user is None:
             return "the session was ended"
         if not set(principal.roles) <= set(user.roles):
             return f"the roles of the user {user.name!r} were changed"
-        return self._over(found)
+        return self._over(session)
 
     def _over(self, session: _Session) -> str | None:
         now = time.monotonic()
@@ -142,10 +142,10 @@ def cookie_of(scope: Scope) -> str | None:
     if scope["method"] not in ("GET", "HEAD") and b"origin" not in headers:
         return None
     try:
-        found = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
+        cookie = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
     except CookieError:
         return None
-    return found.value if found is not None else None
+    return cookie.value if cookie is not None else None
 
 
 def router(
@@ -207,8 +207,8 @@ def router(
         cookie = cookie_of(request.scope) or ""
         principal = sessions.principal(cookie)
         if principal is not None:
-            told = at_the_page(request.scope, Event.SIGN_OUT, ALLOWED, principal.user)
-            audit(replace(told, credential=principal.credential))
+            signed_out = at_the_page(request.scope, Event.SIGN_OUT, ALLOWED, principal.user)
+            audit(replace(signed_out, credential=principal.credential))
         sessions.end(cookie)
         answer = Response(status_code=204)
         answer.delete_cookie(COOKIE, path="/v2", httponly=True, samesite="strict")

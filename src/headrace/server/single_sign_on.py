@@ -113,18 +113,18 @@ async def _admitted(identity: Identity, settings: Settings, accounts: Accounts) 
     roles = {role: False for _, role in settings.oidc_roles}
     roles |= {role: True for group, role in settings.oidc_roles if group in identity.groups}
     try:
-        found = await asyncio.to_thread(
+        admitted = await asyncio.to_thread(
             accounts.admit, identity.email, roles, create=settings.oidc_create_users
         )
     except HeadraceError as error:
         raise RefusedError("away", error.message) from None
-    if found is None:
+    if admitted is None:
         raise RefusedError("unknown", f"{identity.email} is not a user, and has no invitation")
-    return found
+    return admitted
 
 
 def _changes(admitted: Admitted) -> str:
     """Return the audit log's text: the way of signing in, and the roles that the groups changed."""
     words = {"given": admitted.given, "taken": admitted.taken, "left unchanged": admitted.left}
-    told = [f"roles {word}: {', '.join(roles)}" for word, roles in words.items() if roles]
-    return "; ".join(["single sign-on", *told])
+    changes = [f"roles {word}: {', '.join(roles)}" for word, roles in words.items() if roles]
+    return "; ".join(["single sign-on", *changes])

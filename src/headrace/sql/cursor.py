@@ -75,7 +75,7 @@ class Cursor:
 
     def error(self, expected: str, *, hint: Remedy | str | None = None) -> UserError:
         """Return error 42601 at the next token: `expected …, found …`."""
-        return self.error_at(f"expected {expected}, found {self.found()}", hint=hint)
+        return self.error_at(f"expected {expected}, found {self.token_description()}", hint=hint)
 
     def error_at(
         self,
@@ -97,7 +97,7 @@ class Cursor:
         message = f"{what} is not supported yet"
         return self.error_at(message, state=SqlState.FEATURE_NOT_SUPPORTED, hint=hint, words=words)
 
-    def found(self) -> str:
+    def token_description(self) -> str:
         """Return the next token as an error message names it; never the content of a string, which may be a password."""
         if self.token is None:
             return "the end of the statement"

@@ -289,9 +289,9 @@ async def test_copy_writes_the_file_that_it_fetched_and_no_file_that_is_there(
 ) -> None:
     path = tmp_path / "it's.jar"
     text = f"COPY FUNCTION_SOURCE u TO '@{str(path).replace(chr(39), chr(39) * 2)}'"
-    told = [(title, VARCHAR) for title in ("Name", "Url", "SizeBytes", "Sha256")]
+    columns = [(title, VARCHAR) for title in ("Name", "Url", "SizeBytes", "Sha256")]
     url = "/v2/download/function_source/o/u"
-    statements.answer(text, result(told, [("u", url, "3", hashlib.sha256(FILE).hexdigest())]))
+    statements.answer(text, result(columns, [("u", url, "3", hashlib.sha256(FILE).hexdigest())]))
     done = await headrace(address, "sql", "-c", text)
     assert (done.code, path.read_bytes()) == (0, FILE)
     path.write_bytes(b"mine")
@@ -299,11 +299,11 @@ async def test_copy_writes_the_file_that_it_fetched_and_no_file_that_is_there(
     assert (again.code, path.read_bytes()) == (1, b"mine")
     assert "File exists" in again.err
     path.unlink()
-    statements.answer(text, result(told, [("u", url, "3", "0" * 64)]))
+    statements.answer(text, result(columns, [("u", url, "3", "0" * 64)]))
     other = await headrace(address, "sql", "-c", text)
     assert (other.code, path.exists()) == (1, False)
     assert "changed while it was copied" in other.err
-    statements.answer(text, result(told, [("v", "/v2/download/function_source/o/v", "3", "")]))
+    statements.answer(text, result(columns, [("v", "/v2/download/function_source/o/v", "3", "")]))
     gone = await headrace(address, "sql", "-c", text)
     assert (gone.code, path.exists()) == (1, False)
     assert "the function source v does not exist" in gone.err

@@ -33,14 +33,14 @@ def test_no_other_file_spells_the_name_of_an_internal_column() -> None:
     named = re.compile(r"""["'` ]__[a-z][a-z_0-9]*[a-z0-9]\b(?!_)""")
     # Of older plans; of the JSON lines of the shell; of Kafka's topics.
     exempt = {"formats/spark.py", "cli/output.py", "connectors/kafka/patterns.py"}
-    found = {
+    spellings = {
         f"{path.relative_to(ROOT)}: {match}"
         for folder in ("analyzer", "planner", "engine/driver", "connectors", "formats", "cli", "session")
         for path in (ROOT / "src/headrace" / folder).rglob("*.py")
         if str(path.relative_to(ROOT / "src/headrace")) not in exempt
         for match in named.findall(path.read_text(encoding="utf-8"))
     }
-    assert found == set()
+    assert spellings == set()
     for path in (ROOT / "jvm/src/main").rglob("*.scala"):
         if path.name != "InternalColumns.scala":
             assert not named.findall(path.read_text(encoding="utf-8")), path

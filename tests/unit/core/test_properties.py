@@ -37,16 +37,16 @@ def reader(**given: str | None) -> PropertyReader:
 
 
 def test_values_come_typed_and_defaults_fill_in() -> None:
-    found = reader(colour="RED", setting_a="true", setting_b="FALSE", loud=None)
-    assert (found.take(COLOUR), found.take(SIZE), found.take(LOUD), found.take(WORD)) == (
+    properties = reader(colour="RED", setting_a="true", setting_b="FALSE", loud=None)
+    assert (properties.take(COLOUR), properties.take(SIZE), properties.take(LOUD), properties.take(WORD)) == (
         "red",
         3,
         True,
         None,
     )
-    assert found.take_all(SETTING) == {"a": True, "b": False}
-    assert (found.gives(COLOUR), found.gives(SIZE)) == (True, False)
-    found.finish()
+    assert properties.take_all(SETTING) == {"a": True, "b": False}
+    assert (properties.gives(COLOUR), properties.gives(SIZE)) == (True, False)
+    properties.finish()
 
 
 def test_what_is_given_under_another_name_beats_a_default() -> None:
@@ -85,12 +85,12 @@ def test_a_secret_is_in_no_error_and_in_nothing_that_is_shown() -> None:
 
 
 def test_what_nobody_reads_is_an_error_of_ours_unless_it_is_left_to_others() -> None:
-    found = reader(colour="red", word="x")
-    found.take(WORD)
+    properties = reader(colour="red", word="x")
+    properties.take(WORD)
     with pytest.raises(InternalError, match="colour"):
-        found.finish()
-    found.leave(Scope.ENTITY)
-    found.finish()
+        properties.finish()
+    properties.leave(Scope.ENTITY)
+    properties.finish()
 
 
 def test_secrets_are_the_values_of_secret_properties_without_the_empty_text() -> None:

@@ -52,8 +52,8 @@ def _name(path: Path) -> str:
 def _blocks(language: str) -> Iterator[tuple[str, str]]:
     for path in MARKDOWN:
         text = path.read_text(encoding="utf-8")
-        for number, found in enumerate(match for match in _FENCE.finditer(text) if match[1] == language):
-            yield f"{_name(path)} block {number + 1}", found[2]
+        for number, fence in enumerate(match for match in _FENCE.finditer(text) if match[1] == language):
+            yield f"{_name(path)} block {number + 1}", fence[2]
 
 
 @cache
@@ -63,9 +63,9 @@ def _page(name: str) -> str:
 
 def _section(page: str, title: str) -> str:
     """The text under a heading, up to the next one of its level."""
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", _page(page), re.MULTILINE | re.DOTALL)
-    assert found, f"docs/{page} has no section {title}"
-    return found[1]
+    match = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", _page(page), re.MULTILINE | re.DOTALL)
+    assert match, f"docs/{page} has no section {title}"
+    return match[1]
 
 
 def _first_cells(section: str) -> list[list[str]]:

@@ -27,15 +27,17 @@ CREATE FUNCTION shorten(text VARCHAR, length INTEGER) RETURNS VARCHAR LANGUAGE J
 
 
 async def test_each_form_of_the_page_is_refused(tmp_path: Path) -> None:
-    before, told = RELATIONS + BESIDE, {}
+    before, sqlstates = RELATIONS + BESIDE, {}
     context = SessionContext("", database="docs", schema="public", store="k")
     async with open_session(tmp_path) as session:
         session.catalog.create_database("docs", "sysadmin")
         for form in FORMS:
-            found = await session.service.check(
+            diagnostics = await session.service.check(
                 before + form, principal=ADMINISTRATOR, context=context, files={}
             )
-            told[form] = [one.sqlstate for one in found if one.span and one.span.start >= len(before)]
-            assert len(found) == len(told[form]), found[0].message
+            sqlstates[form] = [
+                one.sqlstate for one in diagnostics if one.span and one.span.start >= len(before)
+            ]
+            assert len(diagnostics) == len(sqlstates[form]), diagnostics[0].message
     assert len(FORMS) > 30
-    assert [form for form, states in told.items() if states != ["0A000"]] == []
+    assert [form for form, states in sqlstates.items() if states != ["0A000"]] == []

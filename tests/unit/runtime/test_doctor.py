@@ -20,15 +20,15 @@ def test_a_machine_with_nothing_in_its_cache_is_told_how_to_fill_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "not" / "there"))
-    found = report(tmp_path)
-    assert found["Python"].state is State.OK
-    assert found["Java"].state is State.OK
+    results = report(tmp_path)
+    assert results["Python"].state is State.OK
+    assert results["Java"].state is State.OK
     # `headrace up` fetches and compiles by itself: that is no reason why it could not run.
-    assert found["Spark connector jars"].state is State.ON_FIRST_USE
-    assert found["JVM extension"].state is State.ON_FIRST_USE
-    assert found["Spark connector jars"].found.startswith("0 of 5")
-    assert "headrace.runtime.jars spark" in found["Spark connector jars"].fix
-    assert not any(check.state is State.MISSING for check in found.values())
+    assert results["Spark connector jars"].state is State.ON_FIRST_USE
+    assert results["JVM extension"].state is State.ON_FIRST_USE
+    assert results["Spark connector jars"].actual.startswith("0 of 5")
+    assert "headrace.runtime.jars spark" in results["Spark connector jars"].fix
+    assert not any(check.state is State.MISSING for check in results.values())
     assert not (tmp_path / "not").exists()
     assert not (tmp_path / "data").exists()
 
@@ -37,10 +37,10 @@ def test_a_java_that_cannot_be_used_is_no_end_of_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_JAVA_HOME", str(tmp_path))
-    found = report(tmp_path)
-    assert found["Java"].state is State.MISSING
-    assert "no bin/java" in found["Java"].found
-    assert found["Class archive"].state is State.OPTIONAL
+    results = report(tmp_path)
+    assert results["Java"].state is State.MISSING
+    assert "no bin/java" in results["Java"].actual
+    assert results["Class archive"].state is State.OPTIONAL
 
 
 def test_what_is_not_well_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,19 +58,19 @@ def test_what_another_server_holds_is_missing(tmp_path: Path) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = report(tmp_path, port=listener.getsockname()[1])
-    assert found["Data directory"].state is State.MISSING
-    assert "a server is running" in found["Data directory"].found
-    assert found["Port"].state is State.MISSING
+        results = report(tmp_path, port=listener.getsockname()[1])
+    assert results["Data directory"].state is State.MISSING
+    assert "a server is running" in results["Data directory"].actual
+    assert results["Port"].state is State.MISSING
     assert report(tmp_path)["Data directory"].state is State.OK
 
 
 def test_a_folder_that_cannot_be_made_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data").write_text("a file")
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "data" / "cache"))
-    found = report(tmp_path)
-    assert found["Data directory"].state is State.MISSING
-    assert found["Cache directory"].state is State.MISSING
+    results = report(tmp_path)
+    assert results["Data directory"].state is State.MISSING
+    assert results["Cache directory"].state is State.MISSING
 
 
 def test_what_a_store_type_needs_besides_is_in_the_report(tmp_path: Path) -> None:

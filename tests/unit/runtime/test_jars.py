@@ -97,11 +97,11 @@ def test_a_jar_that_cannot_be_fetched_is_named_with_what_to_do() -> None:
 
 def test_a_jar_in_the_cache_counts_as_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
-    wanted = coordinates("spark")
-    assert missing("spark") == list(wanted)
-    wanted[0].path.parent.mkdir(parents=True)
-    wanted[0].path.touch()
-    assert missing("spark") == list(wanted[1:])
+    spark_jars = coordinates("spark")
+    assert missing("spark") == list(spark_jars)
+    spark_jars[0].path.parent.mkdir(parents=True)
+    spark_jars[0].path.touch()
+    assert missing("spark") == list(spark_jars[1:])
 
 
 def test_the_lock_has_the_groups_that_the_product_uses() -> None:

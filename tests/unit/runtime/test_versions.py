@@ -42,8 +42,8 @@ def test_the_requirements_lock_has_every_dependency() -> None:
         for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
         if "==" in line
     }
-    wanted = {re.split(r"[\[<>=]", line)[0] for line in requires("headrace") or []}
-    assert not wanted - locked, "run make lock"
+    required = {re.split(r"[\[<>=]", line)[0] for line in requires("headrace") or []}
+    assert not required - locked, "run make lock"
 
 
 def _distribution(requirement: str) -> str:

@@ -25,9 +25,9 @@ def test_an_old_node_on_the_path_is_passed_over(tmp_path: Path, monkeypatch: pyt
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = node_folder()
-    assert found != tmp_path
-    assert subprocess.run([found / "node", "--version"], capture_output=True, check=True).stdout >= b"v20"
+    node = node_folder()
+    assert node != tmp_path
+    assert subprocess.run([node / "node", "--version"], capture_output=True, check=True).stdout >= b"v20"
 
 
 def test_no_node_at_all_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,11 +24,11 @@ async def test_a_file_is_answered_as_it_came_to_who_may_have_it(settings: Settin
             async def got(path: str, user: str = "good") -> httpx.Response:
                 return await http.get(path, headers={"Authorization": f"Bearer {user}-token"})
 
-            found = await got(f"{base}/u")
-            assert (found.status_code, found.content) == (200, UDFS)
-            assert found.headers["content-type"] == "application/octet-stream"
-            assert found.headers["content-disposition"] == "attachment"
-            assert found.headers["x-content-type-options"] == "nosniff"
+            response = await got(f"{base}/u")
+            assert (response.status_code, response.content) == (200, UDFS)
+            assert response.headers["content-type"] == "application/octet-stream"
+            assert response.headers["content-disposition"] == "attachment"
+            assert response.headers["x-content-type-options"] == "nosniff"
             assert (await http.get(f"{base}/u")).status_code == 403
             refused = await got(f"{base}/u", "other")
             missing = await got(f"{base}/v", "other")
@@ -56,5 +56,5 @@ async def test_a_name_of_any_characters_is_found(settings: Settings, tmp_path: P
         parts = ServerParts(settings, ScriptedStatements(), TOKENS.get, download=session.service.download)
         transport = httpx.ASGITransport(create_app(parts))
         async with httpx.AsyncClient(transport=transport, base_url="http://headrace:8080") as http:
-            found = await http.get(str(url), headers={"Authorization": "Bearer good-token"})
-    assert (found.status_code, found.content) == (200, UDFS)
+            response = await http.get(str(url), headers={"Authorization": "Bearer good-token"})
+    assert (response.status_code, response.content) == (200, UDFS)

@@ -18,7 +18,7 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
 def walk(app: FastAPI) -> list[object]:
-    found: list[object] = []
+    collected: list[object] = []
 
     def visit(routes: object) -> None:
         for route in routes:  # type: ignore[attr-defined]
@@ -26,10 +26,10 @@ def walk(app: FastAPI) -> list[object]:
             if inner is not None and not isinstance(route, Mount):
                 visit(inner.routes)
             else:
-                found.append(route)
+                collected.append(route)
 
     visit(app.routes)
-    return found
+    return collected
 
 
 async def test_every_route_refuses_without_a_token(app: FastAPI, http: httpx.AsyncClient) -> None:
@@ -151,12 +151,12 @@ async def test_refused_tokens_are_logged_without_the_token(
 async def test_the_metrics_page_is_for_who_may_read_it(
     statements: ScriptedStatements, settings: Settings
 ) -> None:
-    told: list[AuditEntry] = []
+    audited: list[AuditEntry] = []
     parts = ServerParts(
         settings,
         statements,
         TOKENS.get,
-        audit=told.append,
+        audit=audited.append,
         may_read_metrics=lambda principal: principal.user == "admin",
     )
     transport = httpx.ASGITransport(create_app(parts))
@@ -166,6 +166,6 @@ async def test_the_metrics_page_is_for_who_may_read_it(
             for token in ("good-token", "other-token")
         ]
     assert codes == [200, 403]
-    assert [(entry.user, entry.detail) for entry in told] == [
+    assert [(entry.user, entry.detail) for entry in audited] == [
         ("other", "GET /metrics: READ_METRICS is missing")
     ]

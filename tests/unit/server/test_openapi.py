@@ -57,20 +57,20 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
 @pytest.fixture(scope="module")
 def address(app: FastAPI) -> Iterator[str]:
     """Yield the address of the application, in an event loop of its own."""
-    loop, told = asyncio.new_event_loop(), threading.Event()
-    found: list[str] = []
+    loop, is_up = asyncio.new_event_loop(), threading.Event()
+    addresses: list[str] = []
     stop = asyncio.Event()
 
     async def serve() -> None:
         async with serving(app, 0) as server:
-            found.append(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
-            told.set()
+            addresses.append(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}")
+            is_up.set()
             await stop.wait()
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
-    told.wait()
-    yield found[0]
+    is_up.wait()
+    yield addresses[0]
     loop.call_soon_threadsafe(stop.set)
     thread.join()
     loop.close()
@@ -83,15 +83,17 @@ def test_every_route_is_in_the_document_and_nothing_else(app: FastAPI) -> None:
         if isinstance(route, APIRoute)
         for method in route.methods
     }
-    told = {(path, method) for path, operations in document(app)["paths"].items() for method in operations}
-    assert told == routes
+    documented = {
+        (path, method) for path, operations in document(app)["paths"].items() for method in operations
+    }
+    assert documented == routes
 
 
 def test_single_sign_on_is_in_it_and_needs_no_token(app: FastAPI) -> None:
     paths = document(app)["paths"]
     for path in ("/v2/session/openid", "/v2/session/openid/callback"):
-        told = paths[path]["get"]
-        assert (told["security"], sorted(told["responses"])) == ([], ["303", "400", "403"])
+        operation = paths[path]["get"]
+        assert (operation["security"], sorted(operation["responses"])) == ([], ["303", "400", "403"])
 
 
 def test_each_answer_is_as_the_document_says(app: FastAPI, address: str) -> None:

@@ -167,7 +167,7 @@ async def test_who_is_invited_chooses_a_password_and_is_in(page: httpx.AsyncClie
 async def test_no_secret_is_logged_kept_or_told(
     page: httpx.AsyncClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = [
+    answers = [
         await page.post("/v2/session", json=ANNA),
         await page.post("/v2/session", json={"user": "anna@x.org", "password": f"{PASSWORD}?"}),
         await page.post("/v2/session", json={"user": "anna@x.org", "password": [PASSWORD]}),
@@ -176,7 +176,7 @@ async def test_no_secret_is_logged_kept_or_told(
     ]
     session = page.cookies[signin.COOKIE]
     captured = capsys.readouterr()
-    texts = [captured.out + captured.err, *(answer.text for answer in told)]
+    texts = [captured.out + captured.err, *(answer.text for answer in answers)]
     assert "sign_in_failed" in texts[0]
     for text in texts:
         assert PASSWORD not in text
@@ -199,7 +199,7 @@ async def test_everything_else_needs_a_token_or_a_session(page: httpx.AsyncClien
     assert (await page.get("/v2/version", headers={"Authorization": "Bearer wrong"})).status_code == 403
 
 
-def told(catalog: Catalog) -> list[tuple[str, str, str | None, str | None, int]]:
+def audited(catalog: Catalog) -> list[tuple[str, str, str | None, str | None, int]]:
     entries = [entry for _, entry in catalog.audit.read(100)]
     assert {entry.address for entry in entries} == {"127.0.0.1"}
     return [
@@ -216,7 +216,7 @@ async def test_signing_in_and_out_is_audited(page: httpx.AsyncClient, catalog: C
     code = catalog.create_invitation(invitation("ben@x.org"))
     await page.post("/v2/session/invitation", json={"invitation": code, "password": PASSWORD})
     await page.delete("/v2/session")
-    assert told(catalog) == [
+    assert audited(catalog) == [
         ("sign_in", "denied", None, "password", 1),
         ("sign_in", "denied", "anna@x.org", "password", signin.FREE_OF_USER),
         ("sign_in", "denied", "anna@x.org", "throttled", 1),
@@ -234,7 +234,7 @@ async def test_a_refused_token_is_audited_by_its_name_and_never_itself(
     for bearer in (secret, "hrt_unknown", "hrt_unknown"):
         headers = {"Authorization": f"Bearer {bearer}"}
         assert (await page.get("/v2/version", headers=headers)).status_code == 403
-    assert told(catalog) == [
+    assert audited(catalog) == [
         ("request", "denied", "anna@x.org", "GET /v2/version: not valid", 1),
         ("request", "denied", None, "not valid", 2),
     ]

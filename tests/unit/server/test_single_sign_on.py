@@ -99,7 +99,7 @@ async def is_signed_in(page: httpx.AsyncClient) -> bool:
     return (await page.get("/v2/version")).status_code == 200
 
 
-def told(catalog: Catalog) -> list[tuple[str, str | None, str | None]]:
+def audited(catalog: Catalog) -> list[tuple[str, str | None, str | None]]:
     return [(entry.outcome.value, entry.user, entry.detail) for _, entry in catalog.audit.read(100)]
 
 
@@ -114,7 +114,7 @@ async def test_who_is_invited_signs_in_with_the_roles_of_the_groups(
         user = catalog.user("anna@x.org")
         assert user is not None
         assert (user.roles, user.default_role) == (("analyst", "useradmin"), "useradmin")
-        assert told(catalog)[-1] == ("allowed", "anna@x.org", "single sign-on; roles given: analyst")
+        assert audited(catalog)[-1] == ("allowed", "anna@x.org", "single sign-on; roles given: analyst")
         assert (await page.delete("/v2/session", headers={"Origin": ORIGIN})).status_code == 204
         assert not await is_signed_in(page)
 
@@ -143,7 +143,7 @@ async def test_nobody_else_does(
             back = await sign_in_at(await sent_away(page), name)
             assert await came_back(page, back) == f"/#not-signed-in={code}"
             assert not await is_signed_in(page)
-    assert [outcome for outcome, _, _ in told(catalog)[-2:]] == ["denied", "denied"]
+    assert [outcome for outcome, _, _ in audited(catalog)[-2:]] == ["denied", "denied"]
     async with page_of(provider.uri, oidc_create_users=True) as page:
         assert await came_back(page, await sign_in_at(await sent_away(page), "ben")) == "/#signed-in"
     user = catalog.user("ben@x.org")
@@ -197,7 +197,8 @@ async def test_groups_give_and_take_roles_but_not_the_last_orgadmin(
             assert user is not None
             assert user.roles == ("analyst", "orgadmin", "useradmin")
             assert (
-                told(catalog)[-1][2] == "single sign-on; roles given: analyst; roles left unchanged: orgadmin"
+                audited(catalog)[-1][2]
+                == "single sign-on; roles given: analyst; roles left unchanged: orgadmin"
             )
 
 
@@ -236,7 +237,7 @@ async def test_who_loses_a_group_keeps_its_role_in_no_session_and_no_token(
             # Until she signs in again nobody has asked the provider.
             assert await as_analyst(**tokens["analyst"]) == "00000"
             assert await came_back(page, await sign_in_at(await sent_away(page), "anna")) == "/#signed-in"
-            assert told(catalog)[-1][2] == "single sign-on; roles taken: analyst"
+            assert audited(catalog)[-1][2] == "single sign-on; roles taken: analyst"
             assert [await as_analyst(**headers) for headers in asking] == ["42501", "403", "42501"]
             page.cookies.clear()
             page.cookies.update(old)
@@ -346,7 +347,7 @@ async def test_what_a_provider_tells_is_believed_only_if_all_of_it_is_right(
         assert location.startswith("/#not-signed-in=")
         assert not await is_signed_in(page)
         assert catalog.user("anna@x.org") is None
-        [(outcome, _, detail)] = [entry for entry in told(catalog) if "single sign-on" in str(entry[2])]
+        [(outcome, _, detail)] = [entry for entry in audited(catalog) if "single sign-on" in str(entry[2])]
         assert outcome == "denied"
         assert SECRET not in str(detail)
 

@@ -209,7 +209,7 @@ async def test_a_check_of_a_context_that_is_refused_says_so(
     statements.answer("y", RuntimeError("secret inside"))
     for text, state in (("x", "3D001"), ("y", "XX000")):
         answer = await http.post("/v2/validate", json={"statement": text, "role": "r"})
-        assert [found["sqlState"] for found in answer.json()["diagnostics"]] == [state]
+        assert [diagnostic["sqlState"] for diagnostic in answer.json()["diagnostics"]] == [state]
         assert "secret inside" not in answer.text
 
 
@@ -268,8 +268,8 @@ async def test_another_user_s_statement_is_not_there(http: httpx.AsyncClient) ->
 async def test_old_results_are_forgotten(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.server.rest.runs.KEPT_MAX", 2)
     bodies = [await submit(http, "LIST STORES;") for _ in range(4)]
-    found = [(await http.get(f"/v2/statements/{body['statementID']}")).status_code for body in bodies]
-    assert found == [404, 200, 200, 200]
+    statuses = [(await http.get(f"/v2/statements/{body['statementID']}")).status_code for body in bodies]
+    assert statuses == [404, 200, 200, 200]
 
 
 async def test_a_result_outlives_another_user_s_flood_and_read_ones_go_first(
@@ -294,8 +294,8 @@ async def test_rows_kept_are_bounded_too(
     monkeypatch.setattr("headrace.server.rest.runs.KEPT_ROWS_MAX", 10)
     statements.answer("SELECT", result([("n", BIGINT)], [(n,) for n in range(8)]))
     bodies = [await submit(http, "SELECT") for _ in range(3)]
-    found = [(await http.get(f"/v2/statements/{body['statementID']}")).status_code for body in bodies]
-    assert found == [404, 200, 200]
+    statuses = [(await http.get(f"/v2/statements/{body['statementID']}")).status_code for body in bodies]
+    assert statuses == [404, 200, 200]
 
 
 @pytest.mark.parametrize(

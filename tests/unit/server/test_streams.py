@@ -133,8 +133,8 @@ async def test_a_stream_ends_when_its_token_is_good_no_longer(
         if is_reading:
             assert (await frame(socket))["type"] == "metadata"
         statements.endings[TOKENS[TOKEN]] = "the API token was dropped"
-        told = await frame(socket)
-        assert (told["sqlCode"], told["message"]) == (
+        message = await frame(socket)
+        assert (message["sqlCode"], message["message"]) == (
             "42501",
             "the stream was ended: the API token was dropped",
         )
@@ -153,8 +153,8 @@ async def test_a_stream_ends_when_its_role_may_read_no_longer(
     async with opened(address, statements, stream) as socket:
         assert (await frame(socket))["type"] == "metadata"
         stream.lacking = "the role r lacks SELECT"
-        told = await frame(socket)
-        assert told["message"] == "the stream was ended: the role r lacks SELECT"
+        message = await frame(socket)
+        assert message["message"] == "the stream was ended: the role r lacks SELECT"
     await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
 
 
@@ -199,13 +199,13 @@ async def test_an_error_has_the_keys_that_the_client_reads(
             stream.running.set()
             assert (await frame(socket))["type"] == "metadata"
             await stream.finish(FAILURE)
-        told = await frame(socket)
+        message = await frame(socket)
         common = {"type": "error", "headers": {}, "message": FAILURE.message}
         if agent == PYTHON:
-            assert told == {**common, "sql_code": "3E001"}
+            assert message == {**common, "sql_code": "3E001"}
         else:
             nested = {"message": FAILURE.message, "sqlCode": "3E001"}
-            assert told == {**common, "sqlCode": "3E001", "error": nested}
+            assert message == {**common, "sqlCode": "3E001", "error": nested}
         with pytest.raises(ConnectionClosed):
             await frame(socket)
     assert stream.closed.is_set()

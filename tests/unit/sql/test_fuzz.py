@@ -19,11 +19,11 @@ def test_the_corpus_has_every_statement() -> None:
 
 
 def read_whole(text: str) -> list[Statement]:
-    found = fault(text)
-    assert not isinstance(found, Fault), found
-    return found
+    statements = fault(text)
+    assert not isinstance(statements, Fault), statements
+    return statements
 
 
 def test_any_text_is_read_or_refused_and_what_is_read_is_printed_the_same() -> None:
-    faults = [found for text in islice(Texts(seed=10), SAMPLE) if isinstance(found := fault(text), Fault)]
+    faults = [outcome for text in islice(Texts(seed=10), SAMPLE) if isinstance(outcome := fault(text), Fault)]
     assert faults == []

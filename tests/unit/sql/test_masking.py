@@ -53,8 +53,8 @@ def shows(key: str, of_secret: bool) -> bool:
     ],
 )
 def test_what_is_or_may_be_secret_is_taken_out(text: str, expected: str) -> None:
-    found = masked(text, shows=shows, length_max=4000)
-    assert " ".join(found.split()) == " ".join(
+    shown = masked(text, shows=shows, length_max=4000)
+    assert " ".join(shown.split()) == " ".join(
         expected.replace("'pin'=", "'pin' =").replace("'a'=", "'a' =").split()
     )
 

@@ -107,10 +107,10 @@ SHAPES = [
 
 @pytest.mark.parametrize("text", SHAPES)
 def test_a_query_reads_and_its_canonical_text_reads_to_the_same(text: str) -> None:
-    found = query(text)
-    printed = found.sql()
+    tree = query(text)
+    printed = tree.sql()
     again = query(printed)
-    assert again == found
+    assert again == tree
     assert again.sql() == printed
 
 
@@ -191,8 +191,8 @@ def test_negations_stand_outside() -> None:
     ],
 )
 def test_types_inside_expressions_are_our_types(text: str, kind: str) -> None:
-    found: DataType = type_of(item(text))
-    assert found == parse_type(kind)
+    actual: DataType = type_of(item(text))
+    assert actual == parse_type(kind)
 
 
 def test_json_clauses_are_kept() -> None:

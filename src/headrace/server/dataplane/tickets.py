@@ -50,8 +50,8 @@ class TicketOffice:
         """Return the ticket of that token and statement, which is used up by this; None when there is no such."""
         # Looked up by digest: how long a miss takes says nothing about the token.
         digest = _digest(token)
-        found = self._open.get(digest)
-        if found is None or found[0].statement_id != statement_id:
+        entry = self._open.get(digest)
+        if entry is None or entry[0].statement_id != statement_id:
             return None
         ticket, timer = self._open.pop(digest)
         timer.cancel()

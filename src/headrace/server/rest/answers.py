@@ -126,7 +126,7 @@ def _parts(error: Diagnostic) -> dict[str, object]:
         "sqlState": error.sqlstate,
         "message": error.message,
         "expected": error.expected,
-        "found": error.found,
+        "found": error.received,
         "hint": error.hint,
         "replacements": list(error.replacements) or None,
         "position": asdict(error.span) if error.span is not None else None,

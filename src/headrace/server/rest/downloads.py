@@ -42,17 +42,17 @@ def router(download: Download, audit: Callable[[AuditEntry], None]) -> APIRouter
     )
     async def file(request: Request, kind: str, organization: str, name: str) -> Response:
         principal = principal_of(request)
-        found = await asyncio.to_thread(download, principal, kind, organization, name)
+        content = await asyncio.to_thread(download, principal, kind, organization, name)
         entry = refused_request(request.scope, principal, "the file does not exist or is not authorized")
-        if found is not None:
+        if content is not None:
             done = f"GET {request.url.path}"
             entry = replace(entry, outcome=AuditOutcome.ALLOWED, sqlstate=None, detail=done)
         audit(entry)
-        if found is None:
+        if content is None:
             raise HTTPException(
                 404, f"the {kind.replace('_', ' ')} {name} does not exist or is not authorized"
             )
         headers = {"Content-Disposition": "attachment"}
-        return Response(found, media_type="application/octet-stream", headers=headers)
+        return Response(content, media_type="application/octet-stream", headers=headers)
 
     return routes

@@ -81,14 +81,14 @@ def router(plane: ControlPlane) -> APIRouter:
     async def validate(request: Request) -> Response:
         submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
         with _admitted(plane):
-            found = await plane.runs.check(
+            problems = await plane.runs.check(
                 submitted.request.statement,
                 principal_of(request),
                 submitted.request.context,
                 session_id=submitted.request.parameters.session_id or "",
                 files=submitted.files,
             )
-        return checked(found)
+        return checked(problems)
 
     @routes.get(
         "/statements/{statement_id}",

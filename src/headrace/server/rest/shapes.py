@@ -61,7 +61,7 @@ class Problem(BaseModel):
     sqlState: str  # noqa: N815
     message: str
     expected: str = ""
-    found: str = ""
+    received: str = Field(default="", alias="found")
     hint: str = ""
     position: Position | None = None
     replacements: list[str] = Field(default=[], description="Texts that can replace the text at `position`.")

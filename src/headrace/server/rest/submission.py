@@ -93,11 +93,11 @@ async def read_submission(request: Request, *, bytes_max: int) -> Submission:
         return Submission(StatementRequest.model_validate_json(body), files)
     except ValidationError as error:
         # The input is left out of the text: it may hold secrets.
-        found = "; ".join(
+        problems = "; ".join(
             f"{'.'.join(str(part) for part in item['loc']) or 'request'}: {item['msg']}"
             for item in error.errors(include_input=False, include_url=False, include_context=False)
         )
-        raise HTTPException(400, f"the request cannot be read: {found}") from None
+        raise HTTPException(400, f"the request cannot be read: {problems}") from None
 
 
 async def _form_parts(request: Request, bytes_max: int) -> tuple[bytes | str, dict[str, bytes]]:
