@@ -44,19 +44,19 @@ def main() -> int:
             peer = _peer(folder, broker.bootstrap) if options.peer else None
             rig = Rig(folder, broker, sizes, peer)
             try:
-                found = [_measured(name, rig, options.runs) for name in options.only]
+                measurements = [_measured(name, rig, options.runs) for name in options.only]
             finally:
                 rig.close()
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    report = _report(found, options, sizes)
+    report = _report(measurements, options, sizes)
     text = json.dumps(report, indent=2)
     if options.output:
         options.output.write_text(text + "\n", encoding="utf-8")
     _show(report)
     print(text)
-    return 1 if any("error" in measurement for measurement in found) else 0
+    return 1 if any("error" in measurement for measurement in measurements) else 0
 
 
 def _peer(folder: Path, bootstrap: str) -> FlinkPeer | None:
@@ -110,10 +110,10 @@ def _stolen_percent(since: Any) -> float:
     return round(100 * stolen / max(sum(now) - sum(since), 1e-9), 1)
 
 
-def _report(found: list[dict[str, Any]], options: argparse.Namespace, sizes: Sizes) -> dict[str, Any]:
+def _report(measurements: list[dict[str, Any]], options: argparse.Namespace, sizes: Sizes) -> dict[str, Any]:
     medians = {
         (measurement["name"], key): figure["median"]
-        for measurement in found
+        for measurement in measurements
         for key, figure in measurement["figures"].items()
     }
     return {
@@ -126,7 +126,7 @@ def _report(found: list[dict[str, Any]], options: argparse.Namespace, sizes: Siz
             "spark": version("pyspark"),
         },
         "settings": {"quick": options.quick, "runs": options.runs, "peer": options.peer, **asdict(sizes)},
-        "measurements": found,
+        "measurements": measurements,
         "targets": compared(medians),
     }
 

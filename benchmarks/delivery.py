@@ -25,14 +25,14 @@ def delivery(rig: Rig) -> Figures:
     )
     driver = DriverRig(rig)
     turns: tuple[Guarantee, ...] = ("at_least_once", "exactly_once") * 2
-    found: dict[Guarantee, list[float]] = {"at_least_once": [], "exactly_once": []}
+    seconds: dict[Guarantee, list[float]] = {"at_least_once": [], "exactly_once": []}
     try:
         for guarantee in turns:
-            found[guarantee].append(_batch_s(rig, driver, plan, guarantee))
+            seconds[guarantee].append(_batch_s(rig, driver, plan, guarantee))
     finally:
         driver.close()
     # Of two turns the faster: the first one also compiled.
-    at_least_once, exactly_once = min(found["at_least_once"]), min(found["exactly_once"])
+    at_least_once, exactly_once = min(seconds["at_least_once"]), min(seconds["exactly_once"])
     return {
         "at_least_once_batch_ms": at_least_once * 1000,
         "exactly_once_batch_ms": exactly_once * 1000,

@@ -79,8 +79,8 @@ def stateful_latency(rig: Rig) -> Figures:
         try:
             with SteadyProducer(rig.bootstrap, topic, rate=STATEFUL_RATE):
                 begin = receiver.first_sent_after(time.time()) + STATEFUL_WARM_UP_S
-                found = receiver.latencies(since=begin, until=begin + rig.sizes.latency_seconds)
-                figures |= percentiles(name, found) | _phases(rig, name, query)
+                latencies = receiver.latencies(since=begin, until=begin + rig.sizes.latency_seconds)
+                figures |= percentiles(name, latencies) | _phases(rig, name, query)
         finally:
             receiver.close()
         rig.terminate(query)

@@ -49,12 +49,12 @@ class FlinkPeer:
             output = shape.finished(sink, sizes, within=_WITHIN_S, every=lambda: self._check(job))
             cpu = self._flink.cpu_s() - cpu
             count = shape.records(sizes)
-            found = digest(sink.records(), changelog=bool(shape.key))
+            rows_digest = digest(sink.records(), changelog=bool(shape.key))
         finally:
             sink.close()
             self._flink.cancel(job)
         began = output.first_s if shape.stateless else began
-        return count / (output.last_s - began), cpu / count * 1e6, found
+        return count / (output.last_s - began), cpu / count * 1e6, rows_digest
 
     def close(self) -> None:
         """End the process."""

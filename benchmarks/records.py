@@ -65,18 +65,18 @@ class Sink:
 
     def wait(self, count: int, *, within: float, every: Callable[[], None] = lambda: None) -> Output:
         """Wait until there are `count` offsets; `every` is called each second, and may raise."""
-        self._until(lambda found: found >= count, f"{count} records", within, every)
+        self._until(lambda offsets: offsets >= count, f"{count} records", within, every)
         return self._output()
 
     def settle(self, *, within: float, every: Callable[[], None] = lambda: None) -> Output:
         """Wait until there are records and none has been added for `_SETTLED_S`; `every` as above."""
         last, since = 0, time.monotonic()
 
-        def settled(found: int) -> bool:
+        def settled(offsets: int) -> bool:
             nonlocal last, since
-            if found != last:
-                last, since = found, time.monotonic()
-            return found > 0 and time.monotonic() - since > _SETTLED_S
+            if offsets != last:
+                last, since = offsets, time.monotonic()
+            return offsets > 0 and time.monotonic() - since > _SETTLED_S
 
         self._until(settled, "no more records", within, every)
         return self._output()
@@ -96,18 +96,18 @@ class Sink:
     ) -> None:
         deadline = time.monotonic() + within
         looks = 0
-        while not condition(found := self.offsets()):
+        while not condition(offsets := self.offsets()):
             looks += 1
             if looks % 10 == 0:
                 every()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"expected {what} within {within:.0f} s, found {found}")
+                raise TimeoutError(f"expected {what} within {within:.0f} s, found {offsets}")
             time.sleep(0.1)
 
     def _output(self) -> Output:
-        found = self.offsets()
+        offsets = self.offsets()
         times = [self._time(place, at) for place in self._places for at in self._ends(place)]
-        return Output(found, min(times), max(times))
+        return Output(offsets, min(times), max(times))
 
     def close(self) -> None:
         """Give the connection back."""
@@ -115,8 +115,8 @@ class Sink:
 
     def _position(self, place: TopicPartition, low: int) -> int:
         """The next offset to read: markers of transactions are passed over, so counting records would not do."""
-        (found,) = self._consumer.position([place])
-        return max(low, found.offset)
+        (position,) = self._consumer.position([place])
+        return max(low, position.offset)
 
     def _ends(self, place: TopicPartition) -> list[int]:
         low, high = self._consumer.get_watermark_offsets(place, timeout=10)
@@ -186,12 +186,12 @@ class Receiver:
 
     def latencies(self, *, since: float, until: float) -> list[float]:
         """Milliseconds on the way, of the records sent between two times; reads until two seconds after `until`."""
-        found = []
+        latencies = []
         while time.time() < until + 2:
             for sent, received in self._take(0.2):
                 if since <= sent < until:
-                    found.append((received - sent) * 1000)
-        return sorted(found)
+                    latencies.append((received - sent) * 1000)
+        return sorted(latencies)
 
     def first_sent_after(self, moment: float, *, within: float = 300) -> float:
         """Return when the first record arrived that was sent after `moment`."""

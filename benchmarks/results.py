@@ -38,4 +38,4 @@ def digest(records: Iterable[tuple[bytes | None, bytes | None]], *, changelog: b
 
 def _plain(value: Any) -> Any:
     """Each engine writes a timestamp with as many zeros at its end as it likes."""
-    return _ZEROS.sub(lambda found: f"{found[1]}.{found[2]}", value) if isinstance(value, str) else value
+    return _ZEROS.sub(lambda match: f"{match[1]}.{match[2]}", value) if isinstance(value, str) else value

@@ -98,14 +98,14 @@ def postgresql(rig: Rig) -> Figures:
         try:
             with _steady_inserts(server, name, count * 2):
                 begin = receiver.first_sent_after(time.time()) + _WARM_UP_S
-                found = receiver.latencies(since=begin, until=begin + rig.sizes.latency_seconds)
+                latencies = receiver.latencies(since=begin, until=begin + rig.sizes.latency_seconds)
         finally:
             receiver.close()
             rig.terminate(live)
     return {
         "snapshot_rows_per_s": rows,
         "changes_per_s": changes,
-        **percentiles("live", found),
+        **percentiles("live", latencies),
     }
 
 
@@ -195,15 +195,15 @@ def _read_of(rig: Rig, query: str) -> int:
 
 def _arrivals_s(streams: KinesisClient, stream: str) -> list[float]:
     """Return when each record of a stream arrived."""
-    found: list[float] = []
+    arrivals: list[float] = []
     for shard in streams.shards(stream):
         iterator = streams.boto.get_shard_iterator(
             StreamName=stream, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
         )["ShardIterator"]
         while records := (answer := streams.boto.get_records(ShardIterator=iterator))["Records"]:
-            found += [record["ApproximateArrivalTimestamp"].timestamp() for record in records]
+            arrivals += [record["ApproximateArrivalTimestamp"].timestamp() for record in records]
             iterator = answer["NextShardIterator"]
-    return found
+    return arrivals
 
 
 @contextmanager

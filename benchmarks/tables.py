@@ -48,9 +48,9 @@ def appended(prefix: str, store: Store) -> Callable[[Rig], Figures]:
                 f"CREATE TABLE {name} WITH ({place(name)}, 'delivery.guarantee' = 'exactly_once') AS "
                 f"SELECT * FROM {source} WITH ('starting.position' = 'earliest')"
             )
-            found = _figures(rig, query, count, cpu)
+            figures = _figures(rig, query, count, cpu)
             rig.terminate(query)
-            return found | {"commit_ms": _commit_ms(rig, name)}
+            return figures | {"commit_ms": _commit_ms(rig, name)}
 
     return measure
 

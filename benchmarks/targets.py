@@ -20,9 +20,9 @@ class Target:
     bound: Literal["at_least", "at_most"]
     value: float
 
-    def met(self, found: float) -> bool:
+    def met(self, measured: float) -> bool:
         """True if a median is within the bound."""
-        return found >= self.value if self.bound == "at_least" else found <= self.value
+        return measured >= self.value if self.bound == "at_least" else measured <= self.value
 
 
 TARGETS = (

@@ -27,9 +27,9 @@ def throughput(shape: Shape) -> Callable[[Rig], Figures]:
         else:
             ours = _on_headrace(rig, shape)
             theirs = peer.measure(shape, rig.sizes, topics)
-        (figures, found), (rate, cpu, found_there) = ours, theirs
-        if found != found_there:
-            raise RuntimeError(f"the results differ: Headrace {found}, Flink {found_there}")
+        (figures, rows), (rate, cpu, found_there) = ours, theirs
+        if rows != found_there:
+            raise RuntimeError(f"the results differ: Headrace {rows}, Flink {found_there}")
         return {
             **figures,
             "flink_records_per_s": rate,
@@ -49,7 +49,7 @@ def _on_headrace(rig: Rig, shape: Shape) -> tuple[Figures, Digest]:
     try:
         output = shape.finished(sink, rig.sizes, within=_WITHIN_S, every=lambda: rig.check(query))
         cpu = rig.driver_cpu_s() - cpu
-        found = digest(sink.records(), changelog=bool(shape.key))
+        rows_digest = digest(sink.records(), changelog=bool(shape.key))
     finally:
         sink.close()
     count = shape.records(rig.sizes)
@@ -61,7 +61,7 @@ def _on_headrace(rig: Rig, shape: Shape) -> tuple[Figures, Digest]:
     if shape.stateless:
         figures["records_per_s_with_start"] = count / (output.last_s - asked)
         figures["first_output_s"] = output.first_s - asked
-    return figures, found
+    return figures, rows_digest
 
 
 def _began(rig: Rig, shape: Shape, query: str, output: Output) -> float:

@@ -47,38 +47,38 @@ def sinks(
     ]
 
 
-def _late(bootstrap: str, wanted: Counter[tuple[Any, ...]], *, repeats: bool) -> str | None:
-    found = Counter(expected.identity(value) for _, value in records(bootstrap, "late_departures"))
+def _late(bootstrap: str, expected_rows: Counter[tuple[Any, ...]], *, repeats: bool) -> str | None:
+    received = Counter(expected.identity(value) for _, value in records(bootstrap, "late_departures"))
     if repeats:
-        missing, foreign = wanted - found, found.keys() - wanted.keys()
+        missing, foreign = expected_rows - received, received.keys() - expected_rows.keys()
         return f"missing {len(missing)}, foreign {len(foreign)}" if missing or foreign else None
-    return _bags(wanted, found)
+    return _bags(expected_rows, received)
 
 
-def _hours(bootstrap: str, wanted: Mapping[Any, tuple[int, float | None]]) -> str | None:
-    found = records(bootstrap, "departures_by_hour")
-    if len(found) != len(wanted):
-        return f"expected {len(wanted)} records, found {len(found)}"
+def _hours(bootstrap: str, expected_hours: Mapping[Any, tuple[int, float | None]]) -> str | None:
+    received = records(bootstrap, "departures_by_hour")
+    if len(received) != len(expected_hours):
+        return f"expected {len(expected_hours)} records, found {len(received)}"
     rows = {
         (_millis(row["window_start"]), row["origin"]): (row["departures"], row["mean_delay"])
-        for _, row in found
+        for _, row in received
     }
-    return compared(wanted, rows)
+    return compared(expected_hours, rows)
 
 
-def _carriers(bootstrap: str, wanted: Mapping[Any, tuple[int, int, float | None]]) -> str | None:
+def _carriers(bootstrap: str, expected_carriers: Mapping[Any, tuple[int, int, float | None]]) -> str | None:
     latest = dict(records(bootstrap, "carrier_totals"))
     rows = {
         row["carrier"]: (row["departures"], row["miles"], row["mean_arrival_delay"])
         for row in latest.values()
     }
-    return compared(wanted, rows)
+    return compared(expected_carriers, rows)
 
 
-def _enriched(bootstrap: str, wanted: Counter[tuple[Any, ...]]) -> str | None:
+def _enriched(bootstrap: str, expected_rows: Counter[tuple[Any, ...]]) -> str | None:
     names = ("carrier", "flight", "scheduled", "tailnum", "manufacturer", "seats", "airline")
-    found = records(bootstrap, "flights_enriched")
-    return _bags(wanted, Counter(tuple(row[name] for name in names) for _, row in found))
+    received = records(bootstrap, "flights_enriched")
+    return _bags(expected_rows, Counter(tuple(row[name] for name in names) for _, row in received))
 
 
 def totals(row: list[str | None]) -> tuple[int, int, float | None]:
@@ -86,30 +86,32 @@ def totals(row: list[str | None]) -> tuple[int, int, float | None]:
     return int(row[1] or 0), int(row[2] or 0), _number(row[3])
 
 
-def _routes(select: Callable[[str], Rows], wanted: Mapping[Any, tuple[Any, ...]]) -> str | None:
+def _routes(select: Callable[[str], Rows], expected_routes: Mapping[Any, tuple[Any, ...]]) -> str | None:
     rows = select(
         "SELECT origin, dest, departures, mean_arrival_delay, worst_arrival_delay FROM route_delays;"
     )
-    found = {(row[0], row[1]): (int(row[2] or 0), _number(row[3]), _number(row[4])) for row in rows}
-    return compared(wanted, found)
+    actual = {(row[0], row[1]): (int(row[2] or 0), _number(row[3]), _number(row[4])) for row in rows}
+    return compared(expected_routes, actual)
 
 
-def _bags(wanted: Counter[tuple[Any, ...]], found: Counter[tuple[Any, ...]]) -> str | None:
-    missing, surplus = wanted - found, found - wanted
+def _bags(expected_rows: Counter[tuple[Any, ...]], received: Counter[tuple[Any, ...]]) -> str | None:
+    missing, surplus = expected_rows - received, received - expected_rows
     if not missing and not surplus:
         return None
     example = next(iter(missing or surplus))
     return f"missing {missing.total()}, surplus {surplus.total()}, for example {example}"
 
 
-def compared(wanted: Mapping[Any, tuple[Any, ...]], found: Mapping[Any, tuple[Any, ...]]) -> str | None:
+def compared(
+    expected_totals: Mapping[Any, tuple[Any, ...]], actual: Mapping[Any, tuple[Any, ...]]
+) -> str | None:
     """The first difference between two tables, by key; None for none. Floats may differ in their last digits."""
-    for key, values in wanted.items():
-        if key not in found:
-            return f"{key} is missing ({len(found)} of {len(wanted)} are there)"
-        if not all(_equal(left, right) for left, right in zip(values, found[key], strict=True)):
-            return f"{key}: expected {values}, found {found[key]}"
-    foreign = found.keys() - wanted.keys()
+    for key, values in expected_totals.items():
+        if key not in actual:
+            return f"{key} is missing ({len(actual)} of {len(expected_totals)} are there)"
+        if not all(_equal(left, right) for left, right in zip(values, actual[key], strict=True)):
+            return f"{key}: expected {values}, found {actual[key]}"
+    foreign = actual.keys() - expected_totals.keys()
     return f"{next(iter(foreign))} should not be there" if foreign else None
 
 
@@ -141,13 +143,13 @@ def records(bootstrap: str, topic: str) -> list[tuple[bytes | None, dict[str, An
     try:
         unread = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in unread])
-        found: list[tuple[bytes | None, dict[str, Any]]] = []
+        messages: list[tuple[bytes | None, dict[str, Any]]] = []
         while unread:
             for message in consumer.consume(10_000, 1.0):
                 if message.error() is not None:
                     unread.discard(message.partition())
                 elif message.value() is not None:
-                    found.append((message.key(), json.loads(message.value())))
-        return found
+                    messages.append((message.key(), json.loads(message.value())))
+        return messages
     finally:
         consumer.close()

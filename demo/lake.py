@@ -63,7 +63,7 @@ def run(server: Server, console: Console, *, once: bool, rows: int | None) -> in
 
 def _check(server: Server, console: Console, flights: list[data.Record]) -> int:
     """Read each table until it says what was sent, print how many flights it has, return how many tables do not."""
-    wanted = expected.carrier_totals(flights)
+    expected_totals = expected.carrier_totals(flights)
     began = time.monotonic()
     in_topic = len(check.records(server.bootstrap, "flights"))
     table = Table(
@@ -73,9 +73,9 @@ def _check(server: Server, console: Console, flights: list[data.Record]) -> int:
     for (name, store), sql in _TABLES.items():
         with console.status(f"Reading {name} …"):
             while True:
-                found = {str(row[0]): check.totals(row) for row in server.select(sql)}
-                departures = sum(total[0] for total in found.values())
-                difference = check.compared(wanted, found)
+                actual = {str(row[0]): check.totals(row) for row in server.select(sql)}
+                departures = sum(total[0] for total in actual.values())
+                difference = check.compared(expected_totals, actual)
                 right = difference is None and departures == in_topic
                 if right or time.monotonic() > began + CHECK_TIMEOUT_S:
                     break

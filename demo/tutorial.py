@@ -103,14 +103,14 @@ def _check(sinks: dict[str, tuple[Rows, Callable[[], Rows]]], console: Console) 
     table = Table("sink", "records", "expected", "as recomputed")
     deadline = time.monotonic() + CHECK_TIMEOUT_S
     failures = 0
-    for name, (wanted, read) in sinks.items():
-        found = read()
-        while found.total() < wanted.total() and time.monotonic() < deadline:
+    for name, (expected_rows, read) in sinks.items():
+        received = read()
+        while received.total() < expected_rows.total() and time.monotonic() < deadline:
             time.sleep(1)
-            found = read()
-        same = found == wanted
+            received = read()
+        same = received == expected_rows
         failures += not same
-        table.add_row(name, str(found.total()), str(wanted.total()), "yes" if same else "[red]no")
+        table.add_row(name, str(received.total()), str(expected_rows.total()), "yes" if same else "[red]no")
     console.print(table)
     return failures
 

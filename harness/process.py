@@ -80,12 +80,12 @@ class HeadraceProcess:
 
     def driver_pids(self) -> list[int]:
         """The Python processes of the compute pools' drivers; their JVMs follow them."""
-        found = []
+        pids = []
         for child in self.descendants():
             with suppress(psutil.Error):  # it may be ending just now
                 if "headrace.engine.driver" in child.cmdline():
-                    found.append(child.pid)
-        return found
+                    pids.append(child.pid)
+        return pids
 
     def descendants(self) -> list[psutil.Process]:
         """Everything that the server started."""

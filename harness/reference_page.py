@@ -18,11 +18,11 @@ def kinds() -> set[str]:
 
 def section(kind: str) -> str:
     """The text under a statement's heading."""
-    found = re.search(
+    match = re.search(
         rf"<!-- {kind} -->\n(.*?)(?=^##|\Z)", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
-    assert found, f"docs/reference/statements.md has no section {kind}"
-    return found[1]
+    assert match, f"docs/reference/statements.md has no section {kind}"
+    return match[1]
 
 
 def documented(kind: str) -> list[str]:

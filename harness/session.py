@@ -65,15 +65,15 @@ class Session:
         """A privilege on the database, schema or relation of that path, or on the organization."""
         state = self.catalog.snapshot()
         kinds = {1: DATABASE, 2: SCHEMA, 3: RELATION}
-        found = state.get(kinds[len(path)], path) if path else state.organization
-        assert found is not None
-        self.catalog.grant([Grant(found.id, privilege, role, "sysadmin")])
+        target = state.get(kinds[len(path)], path) if path else state.organization
+        assert target is not None
+        self.catalog.grant([Grant(target.id, privilege, role, "sysadmin")])
 
     async def rows(self, text: str, *titles: str) -> list[tuple[str | None, ...]]:
         """The rows, or those columns of theirs."""
-        found = await self.run(text)
-        places = [[column.name for column in found.columns].index(title) for title in titles]
-        return [tuple(row[place] for place in places) if titles else row for row in found.rows]
+        result = await self.run(text)
+        places = [[column.name for column in result.columns].index(title) for title in titles]
+        return [tuple(row[place] for place in places) if titles else row for row in result.rows]
 
 
 @asynccontextmanager

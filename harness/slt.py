@@ -375,23 +375,23 @@ class Runner:
         run = self.iceberg
 
         def rows() -> list[str]:
-            snapshot, found = run(record.words[1], glue="glue" in record.words)
+            snapshot, table_rows = run(record.words[1], glue="glue" in record.words)
             self._variables[record.option("snapshot") or "snapshot"] = str(snapshot)
-            cells = ([None if cell is None else str(cell) for cell in row.values()] for row in found)
+            cells = ([None if cell is None else str(cell) for cell in row.values()] for row in table_rows)
             return sorted(_line(row) for row in cells)
 
         self._eventually(record, rows)
 
     def _consume(self, record: Record) -> None:
         def lines() -> list[str]:
-            found = self._kafka.consume(record.words[1])
+            messages = self._kafka.consume(record.words[1])
             if "bykey" in record.words:
-                last = dict(found)
-                found = [(key, value) for key, value in last.items() if value is not None]
+                last = dict(messages)
+                messages = [(key, value) for key, value in last.items() if value is not None]
             with_keys = "keys" in record.words
             return [
                 f"{_canonical(key)}|{_canonical(value)}" if with_keys else _canonical(value)
-                for key, value in found
+                for key, value in messages
             ]
 
         self._eventually(record, lines)
@@ -422,8 +422,8 @@ class Runner:
 
     def _message(self, record: Record) -> None:
         pattern = " ".join(record.words[2:]).strip("/")
-        found = str(self._query_of(record.words[1])[9])
-        assert re.search(pattern, found, re.DOTALL), f"expected {pattern}, found {found}"
+        message = str(self._query_of(record.words[1])[9])
+        assert re.search(pattern, message, re.DOTALL), f"expected {pattern}, found {message}"
 
     def _query_of(self, relation: str) -> list[str | None]:
         """The row of LIST QUERIES of the newest query that creates the relation, or of the newest application of that name."""
@@ -433,11 +433,11 @@ class Runner:
         assert rows, f"no query creates {relation}"
         return max(rows, key=lambda row: str(row[7]))
 
-    def _eventually(self, record: Record, found: Callable[[], list[str]]) -> None:
+    def _eventually(self, record: Record, read_lines: Callable[[], list[str]]) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
-                _compare(record, found())
+                _compare(record, read_lines())
                 return
             except AssertionError:
                 if time.monotonic() > deadline:
@@ -445,22 +445,22 @@ class Runner:
             time.sleep(0.3)
 
 
-def _compare(record: Record, found: list[str]) -> None:
+def _compare(record: Record, actual: list[str]) -> None:
     if record.expected is None:
         raise ValueError(f"line {record.line}: expected ---- and what must be found")
     expected = list(record.expected)
     if "rowsort" in record.words or "bykey" in record.words:
-        expected, found = sorted(expected), sorted(found)
-    same = len(expected) == len(found) and all(
-        _same(left, right) for left, right in zip(expected, found, strict=True)
+        expected, actual = sorted(expected), sorted(actual)
+    same = len(expected) == len(actual) and all(
+        _same(left, right) for left, right in zip(expected, actual, strict=True)
     )
-    assert same, "expected\n  " + "\n  ".join(expected) + "\nfound\n  " + "\n  ".join(found)
+    assert same, "expected\n  " + "\n  ".join(expected) + "\nfound\n  " + "\n  ".join(actual)
 
 
-def _same(expected: str, found: str) -> bool:
+def _same(expected: str, actual: str) -> bool:
     if "<any>" not in expected:
-        return expected == found
-    left, right = expected.split("\t"), found.split("\t")
+        return expected == actual
+    left, right = expected.split("\t"), actual.split("\t")
     return len(left) == len(right) and all(a in ("<any>", b) for a, b in zip(left, right, strict=True))
 
 

@@ -251,7 +251,7 @@ def renewed(page: str) -> str:
         if not part.search(text):
             raise ValueError(f"expected <!-- generated: {what} --> … <!-- end --> in docs/{page}")
         made = make()
-        text = part.sub(lambda found, made=made: f"{found[1]}\n{made}\n{found[2]}", text, count=1)
+        text = part.sub(lambda match, made=made: f"{match[1]}\n{made}\n{match[2]}", text, count=1)
     return text
 
 
@@ -273,11 +273,11 @@ def _result(row: Function) -> str:
     """The result type, where it is the same for all arguments or that of the first."""
     repeated = [*row.parameters, *row.parameters[-1:]] if row.variadic else row.parameters
     samples = [_SAMPLES.get(kind, _ALL_KINDS) for kind in repeated]
-    found = {(arguments[:1], row.result(arguments)) for arguments in itertools.product(*samples)}
-    kinds = {kind for _, kind in found if kind is not None}
+    combinations = {(arguments[:1], row.result(arguments)) for arguments in itertools.product(*samples)}
+    kinds = {kind for _, kind in combinations if kind is not None}
     if len(kinds) == 1:
         return str(kinds.pop())
-    if all(kind is None or first == (kind,) for first, kind in found):
+    if all(kind is None or first == (kind,) for first, kind in combinations):
         return "as the first"
     return "by the arguments"
 

@@ -23,6 +23,9 @@ FUNCTIONS_ALLOWED_LONGER: dict[str, int] = {}
 """``path::function`` to its number of lines. As above."""
 
 BANNED_NAMES = {"utils", "util", "helper", "helpers", "manager", "managers", "common", "misc"}
+VAGUE_NAMES = {"found", "wanted", "told"}
+"""Banned as any identifier of Python, and `has` as the name of a definition: they do not name their content."""
+
 SOURCES = {".py", ".scala", ".ts", ".tsx", ".css", ".sh", ".sql"}
 GENERATED = ("web/package-lock.json", "harness/kinesis/package-lock.json", "requirements.lock")
 
@@ -136,6 +139,29 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     _report(faults, "Name these after what they hold, or move each piece to where it is used:")
 
 
+def _identifiers(node: ast.AST) -> Iterator[str]:
+    """Return the names that a node defines, assigns, reads or passes."""
+    for field, value in ast.iter_fields(node):
+        if field in {"id", "arg", "attr", "name", "asname", "rest"} and isinstance(value, str):
+            yield value
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            yield from value
+
+
+def test_no_identifier_hides_what_it_holds() -> None:
+    faults = []
+    for path in _python():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = VAGUE_NAMES & {*_identifiers(node)}
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "has":
+                names.add(node.name)
+            faults += [f"{_name(path)}:{getattr(node, 'lineno', 0)}: {name}" for name in names]
+    _report(
+        faults,
+        "Name these after what they hold (row, match, expected, received); `contains` instead of `has`:",
+    )
+
+
 def test_no_file_names_a_registry_or_a_place_on_somebodys_machine() -> None:
     faults = []
     for path in _files():
@@ -144,8 +170,8 @@ def test_no_file_names_a_registry_or_a_place_on_somebodys_machine() -> None:
         except UnicodeDecodeError:
             continue
         for number, line in enumerate(text.splitlines(), start=1):
-            if found := FOREIGN.search(line):
-                faults.append(f"{_name(path)}:{number}: {found[0]}")
+            if match := FOREIGN.search(line):
+                faults.append(f"{_name(path)}:{number}: {match[0]}")
     _report(faults, "Take these out: a registry is configured on the machine, and a path is found or given:")
 
 

@@ -127,8 +127,8 @@ class Front(BaseHTTPRequestHandler):
         return b"".join(parts)
 
     def _refuse(self, text: str) -> None:
-        found = _CODE.search(text)
-        code = int(found[1]) if found else 1001
+        match = _CODE.search(text)
+        code = int(match[1]) if match else 1001
         status = _STATUS.get(code, 400 if code in _USER_ERRORS else 500)
         self._answer(status, text.encode(), {"X-ClickHouse-Exception-Code": str(code)})
 

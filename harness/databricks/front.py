@@ -82,18 +82,18 @@ class Front:
             elif name == "ExecuteStatement":
                 self.statements.append(asked.req.statement)
                 self._translate(asked.req)
-            kind, told = self._ask(name, asked)
+            kind, reply = self._ask(name, asked)
         out = TTransport.TMemoryBuffer()
         protocol = TBinaryProtocol(out)
         protocol.writeMessageBegin(name, kind, number)
-        told.write(protocol)
+        reply.write(protocol)
         protocol.writeMessageEnd()
         return bytes(out.getvalue())
 
-    def token(self, client: str, wanted: dict[str, list[str]]) -> str | None:
+    def token(self, client: str, form: dict[str, list[str]]) -> str | None:
         """Return a new token of a service principal, None for an unknown one."""
         right = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
-        if client != f"Basic {right}" or wanted != {
+        if client != f"Basic {right}" or form != {
             "grant_type": ["client_credentials"],
             "scope": ["all-apis"],
         }:
@@ -108,23 +108,23 @@ class Front:
         self._server.writeMessageEnd()
         self._transport.flush()
         _, kind, _ = self._server.readMessageBegin()
-        told = (
+        reply = (
             TApplicationException()
             if kind == TMessageType.EXCEPTION
             else getattr(TCLIService, f"{name}_result")()
         )
-        told.read(self._server)
+        reply.read(self._server)
         self._server.readMessageEnd()
-        found = getattr(told, "success", None)
-        if found is not None and name == "OpenSession":
-            found.serverProtocolVersion = ttypes.TProtocolVersion.SPARK_CLI_SERVICE_PROTOCOL_V2
-        elif found is not None and name == "FetchResults":
-            found.resultSetMetadata = ttypes.TGetResultSetMetadataResp(
-                status=found.status, resultFormat=_COLUMNS, lz4Compressed=False
+        success = getattr(reply, "success", None)
+        if success is not None and name == "OpenSession":
+            success.serverProtocolVersion = ttypes.TProtocolVersion.SPARK_CLI_SERVICE_PROTOCOL_V2
+        elif success is not None and name == "FetchResults":
+            success.resultSetMetadata = ttypes.TGetResultSetMetadataResp(
+                status=success.status, resultFormat=_COLUMNS, lz4Compressed=False
             )
-        elif found is not None and name == "GetResultSetMetadata":
-            found.resultFormat, found.lz4Compressed = _COLUMNS, False
-        return kind, told
+        elif success is not None and name == "GetResultSetMetadata":
+            success.resultFormat, success.lz4Compressed = _COLUMNS, False
+        return kind, reply
 
     def _translate(self, request: Any) -> None:
         """Translate Databricks' own statements for Spark: COPY INTO loads each file into a table once."""
@@ -141,13 +141,13 @@ class Front:
             insert = (
                 f"INSERT INTO {table} SELECT {copy['columns']} FROM parquet.`{copy['folder']}{{{names}}}`"
             )
-            _, told = self._ask(
+            _, reply = self._ask(
                 "ExecuteStatement",
                 TCLIService.ExecuteStatement_args(
                     ttypes.TExecuteStatementReq(sessionHandle=request.sessionHandle, statement=insert)
                 ),
             )
-            assert told.success.status.statusCode == ttypes.TStatusCode.SUCCESS_STATUS, told
+            assert reply.success.status.statusCode == ttypes.TStatusCode.SUCCESS_STATUS, reply
             self._loaded |= {(table, key) for key in files}
 
 
@@ -161,10 +161,10 @@ def _handler(front: Front) -> type[BaseHTTPRequestHandler]:
             if self.path == "/oidc/v1/token":
                 token = front.token(who, parse_qs(body.decode()))
                 refused = {"error": "invalid_client"}
-                told = (
+                answer = (
                     {"access_token": token, "token_type": "Bearer", "expires_in": 3600} if token else refused
                 )
-                self._send(200 if token else 401, "application/json", json.dumps(told).encode())
+                self._send(200 if token else 401, "application/json", json.dumps(answer).encode())
             elif who.removeprefix("Bearer ") not in front.tokens:
                 self._send(403, "application/json", b'{"error_code":"403","message":"Invalid access token."}')
             elif self.path != front.path:

@@ -158,8 +158,8 @@ class KinesisClient:
         """Wait until what was asked of a stream is done."""
 
         def status() -> str:
-            found = self.boto.describe_stream_summary(StreamName=stream)
-            return str(found["StreamDescriptionSummary"]["StreamStatus"])
+            description = self.boto.describe_stream_summary(StreamName=stream)
+            return str(description["StreamDescriptionSummary"]["StreamStatus"])
 
         until(lambda: status() == "ACTIVE", f"{stream} is active")
 
@@ -177,8 +177,8 @@ class KinesisClient:
 
     def split(self, stream: str, shard: str) -> None:
         """Split a shard into two halves; returns when it is done."""
-        found = self._range(stream, shard)
-        middle = (int(found["StartingHashKey"]) + int(found["EndingHashKey"])) // 2
+        shard_range = self._range(stream, shard)
+        middle = (int(shard_range["StartingHashKey"]) + int(shard_range["EndingHashKey"])) // 2
         self.boto.split_shard(StreamName=stream, ShardToSplit=shard, NewStartingHashKey=str(middle))
         self.active(stream)
 
@@ -189,18 +189,18 @@ class KinesisClient:
 
     def read(self, stream: str) -> list[tuple[str, str]]:
         """(partition key, text) of every record that is there, a shard after the other."""
-        found: list[tuple[str, str]] = []
+        records: list[tuple[str, str]] = []
         for shard in self.shards(stream):
             iterator = self.boto.get_shard_iterator(
                 StreamName=stream, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
             )["ShardIterator"]
             while iterator:
                 answer = self.boto.get_records(ShardIterator=iterator)
-                found += [(record["PartitionKey"], record["Data"].decode()) for record in answer["Records"]]
+                records += [(record["PartitionKey"], record["Data"].decode()) for record in answer["Records"]]
                 if not answer["Records"]:
                     break
                 iterator = answer.get("NextShardIterator")
-        return found
+        return records
 
     def _range(self, stream: str, shard: str) -> dict[str, str]:
         return dict(next(one for one in self.shards(stream) if one["ShardId"] == shard)["HashKeyRange"])

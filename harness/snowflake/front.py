@@ -46,8 +46,8 @@ def _describe_table(table: Any, connection: Any, *where: Any) -> list[tuple[str,
     temporary = (
         "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'temp' AND table_name = ?"
     )
-    found: list[tuple[str, str]] = connection.execute(temporary, [table.name]).fetchall()
-    return found or _described(table, connection, *where)
+    columns: list[tuple[str, str]] = connection.execute(temporary, [table.name]).fetchall()
+    return columns or _described(table, connection, *where)
 
 
 def _executed(cursor: Any, *given: Any, **named: Any) -> Any:

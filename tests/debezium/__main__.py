@@ -62,12 +62,12 @@ def _compared(
     lines = [
         f"documented a value that was not sent: Debezium tells {unsent['after']['body']!r}, our query ends"
     ]
-    found: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
+    changes: dict[tuple[str, str], list[tuple[Any, Any]]] = {}
     for their, our in zip(_in_order(theirs, ours=False), _in_order(ours, ours=True), strict=True):
         for name in their.keys() | our.keys():
-            found.setdefault((their["op"], name), []).append((their.get(name), our.get(name)))
+            changes.setdefault((their["op"], name), []).append((their.get(name), our.get(name)))
     differs = False
-    for (op, name), values in sorted(found.items()):
+    for (op, name), values in sorted(changes.items()):
         unlike = [pair for pair in values if pair[0] != pair[1]]
         if not unlike:
             lines.append(f"same       {op} {name} ({len(values)} changes)")
@@ -112,10 +112,10 @@ def _told(
         until(lambda: _is_unsent(engine.changes()[-1]), "Debezium's last change")
         theirs = engine.changes()
     until(lambda: _state(door, "apart") == "errored", "a value that was not sent ends the query")
-    found = ours(len(theirs) - 1)
+    changes = ours(len(theirs) - 1)
     for table in ("items", "whole"):
         door.execute(f"TERMINATE QUERY {table};")
-    return theirs, found
+    return theirs, changes
 
 
 def _is_unsent(change: dict[str, Any]) -> bool:

@@ -86,7 +86,7 @@ def _on_flink(
             "table.exec.sink.require-on-conflict": "false",
         },
     )
-    found: dict[str, Expected] = {}
+    results: dict[str, Expected] = {}
     try:
         for relation in RELATIONS:
             flink.execute(relation.flink(relation.name, kafka.bootstrap))
@@ -102,10 +102,10 @@ def _on_flink(
                 with _told(case, verdicts):
                     flink.wait(job)
                     rows = bag(kafka.consume(f"flink_{case.name}"), names, changelog=bool(case.key))
-                    found[case.name] = Expected(names, rows)
+                    results[case.name] = Expected(names, rows)
     finally:
         flink.close()
-    return found
+    return results
 
 
 @contextmanager
@@ -196,18 +196,18 @@ def _compared(
             if row[4] in ("errored", "restarting")
         }
         for case in list(waiting):
-            wanted = expected[case.name]
-            found = bag(kafka.consume(f"headrace_{case.name}"), wanted.names, changelog=bool(case.key))
-            text = difference(found, wanted.rows)
+            case_result = expected[case.name]
+            rows = bag(kafka.consume(f"headrace_{case.name}"), case_result.names, changelog=bool(case.key))
+            text = difference(rows, case_result.rows)
             message = next((said for sql, said in failed.items() if f" q_{case.name} " in sql), None)
             now = time.monotonic()
-            if looks.get(case.name, ("", 0.0))[0] != text or not found:
+            if looks.get(case.name, ("", 0.0))[0] != text or not rows:
                 looks[case.name] = (text, now)
             if message is not None:
                 yield Verdict(case.name, "failed", message)
             elif not text:
-                yield Verdict(case.name, "passed", f"{wanted.rows.total()} rows")
-            elif now - (looks[case.name][1] if found else began) > (SETTLED_S if found else PATIENCE_S):
+                yield Verdict(case.name, "passed", f"{case_result.rows.total()} rows")
+            elif now - (looks[case.name][1] if rows else began) > (SETTLED_S if rows else PATIENCE_S):
                 yield Verdict(case.name, "documented" if case.documented else "different", text)
             else:
                 continue

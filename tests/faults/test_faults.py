@@ -54,11 +54,11 @@ class Scene:
         """Waits for it; the query's facts then."""
         facts: dict[str, str] = {}
 
-        def found() -> bool:
+        def is_reached() -> bool:
             facts.update(self.facts(query))
             return facts[fact] == value
 
-        until(found, lambda: f"{fact} of {query} is {value}, but {facts}")
+        until(is_reached, lambda: f"{fact} of {query} is {value}, but {facts}")
         return facts
 
     def until_running(self) -> None:
@@ -129,10 +129,10 @@ def _restart_broker(scene: Scene) -> None:
 
 def _lose_broker(scene: Scene) -> None:
     """Queries that wait for it report it: a reader's query by ending, the others by their state, until it is back."""
-    with pytest.raises(StatementError) as told:
+    with pytest.raises(StatementError) as caught:
         scene.door.stream("SELECT n FROM numbers;", count=1_000_000, when_live=scene.broker.stop)
     stopped = time.monotonic()
-    assert told.value.sqlstate == UNREACHABLE
+    assert caught.value.sqlstate == UNREACHABLE
     for query in scene.workload.queries:
         facts = scene.until_fact(query, "state", "restarting")
         assert facts["sqlstate"] == UNREACHABLE, facts

@@ -194,7 +194,7 @@ def test_a_catalog_may_ask_for_tokens_be_away_and_refuse(
             (row,) = [row for row in door.execute("LIST QUERIES;") if f"o{seed}" in str(row[5])]
             return str(row[3]), str(row)
 
-        def told(what: str) -> None:
+        def until_waiting(what: str) -> None:
             until(lambda: re.search(what, state()[1]), lambda: f"{what}; found {state()}")
 
         with pytest.raises(
@@ -212,14 +212,14 @@ def test_a_catalog_may_ask_for_tokens_be_away_and_refuse(
         assert front.keys == {VENDED}
         front.refused = lambda _method, _path: 503
         produce(2)
-        told(r"restarting.*(does not answer|catalog, or S3)")
+        until_waiting(r"restarting.*(does not answer|catalog, or S3)")
         front.refused = lambda _method, _path: None
         until(lambda: held() == [1, 2], lambda: f"both rows; found {held()}, {state()}")
         front.refused = lambda method, path: 403 if method == "POST" and path.endswith("/tables/t") else None
         produce(3)
-        told("authorization: the catalog does not allow this")
+        until_waiting("authorization: the catalog does not allow this")
         front.refused = lambda method, _path: 403 if method == "PUT" else None
-        told("authorization: AWS does not allow this to the store's keys")
+        until_waiting("authorization: AWS does not allow this to the store's keys")
         front.refused = lambda _method, _path: None
         until(lambda: held() == [1, 2, 3], lambda: f"all rows; found {held()}, {state()}")
         assert len(front.tokens) > 1

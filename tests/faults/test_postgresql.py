@@ -100,7 +100,7 @@ def test_no_change_is_lost_or_told_twice(
         row[0] for row in door.execute("LIST QUERIES;") if topic in str(row[5]) and row[3] == "running"
     ]
 
-    def told() -> list[dict[str, int | str | None]]:
+    def changes() -> list[dict[str, int | str | None]]:
         return [json.loads(value or "") for _, value in kafka.consume(topic)]
 
     stop = threading.Event()
@@ -108,14 +108,14 @@ def test_no_change_is_lost_or_told_twice(
     writer.start()
     try:
         for least in (1, ROWS // 2, ROWS + 1):
-            until(lambda least=least: len(told()) >= least, lambda: f"more changes than {len(told())}")  # type: ignore[misc]
+            until(lambda least=least: len(changes()) >= least, lambda: f"more changes than {len(changes())}")  # type: ignore[misc]
             server.kill_driver()
     finally:
         stop.set()
         writer.join()
     rows = dict(postgresql.execute(f"SELECT id, n FROM {table}"))
 
-    until(lambda: applied(told()) == rows, lambda: f"the table, after {len(told())} changes")
+    until(lambda: applied(changes()) == rows, lambda: f"the table, after {len(changes())} changes")
     door.execute(f"TERMINATE QUERY {query};")
 
 
@@ -190,8 +190,8 @@ def test_lookups_wait_for_their_store_and_see_what_changes(
         return {str(row[0]): row[1] or "" for row in door.execute(f"DESCRIBE QUERY {met};")}[name]
 
     def rows() -> list[tuple[int, str | None, str | None]]:
-        found = [json.loads(value or "") for _, value in kafka.consume(met)]
-        return [(row["n"], row["name"], row["label"]) for row in found]
+        messages = [json.loads(value or "") for _, value in kafka.consume(met)]
+        return [(row["n"], row["name"], row["label"]) for row in messages]
 
     def expected(count: int) -> list[tuple[int, str | None, str | None]]:
         return [(n, f"name {n}", ("even", "odd")[n % 2]) for n in range(count)]

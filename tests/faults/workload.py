@@ -113,11 +113,11 @@ class Workload:
 
     def faults(self) -> list[str]:
         """Return missing and superfluous records as texts; empty when all is right."""
-        found = [("filter", *self._filter()), ("windows", *self._windows()), ("view", *self._view())]
+        compared = [("filter", *self._filter()), ("windows", *self._windows()), ("view", *self._view())]
         return [
-            f"{name}: missing {_some(wanted - seen)}, too much {_some(seen - wanted)}"
-            for name, wanted, seen in found
-            if wanted != seen
+            f"{name}: missing {_some(expected - seen)}, too much {_some(seen - expected)}"
+            for name, expected, seen in compared
+            if expected != seen
         ]
 
     def _filter(self) -> tuple[Counter[object], Counter[object]]:
@@ -127,27 +127,27 @@ class Workload:
 
     def _windows(self) -> tuple[Counter[object], Counter[object]]:
         """Return the windows that the watermark, the least of the partitions' last times, has passed."""
-        wanted: dict[tuple[int, int], list[int]] = {}
+        windows: dict[tuple[int, int], list[int]] = {}
         numbers = range(self.producer.count)
         last = {partition_of(number): number for number in numbers}
         watermark = record(min(last.values()))["t"]
         for value in map(record, numbers):
             start = value["t"] // WINDOW_MS * WINDOW_MS
             if start + WINDOW_MS <= watermark:
-                wanted.setdefault((start, value["g"]), []).append(value["n"])
+                windows.setdefault((start, value["g"]), []).append(value["n"])
         values = [json.loads(value or "") for _, value in self._kafka.consume(f"windows_{self._name}")]
         return (
-            Counter((_text(start), g, len(of), sum(of)) for (start, g), of in wanted.items()),
+            Counter((_text(start), g, len(of), sum(of)) for (start, g), of in windows.items()),
             Counter((value["window_start"], value["g"], value["count"], value["total"]) for value in values),
         )
 
     def _view(self) -> tuple[Counter[object], Counter[object]]:
-        wanted: dict[int, list[int]] = {}
+        groups: dict[int, list[int]] = {}
         for number in range(self.producer.count):
-            wanted.setdefault(number % GROUPS, []).append(number)
+            groups.setdefault(number % GROUPS, []).append(number)
         rows = self._door.execute("SELECT g, count, total FROM sums;")
         seen = Counter[object](tuple(int(cell or -1) for cell in row) for row in rows)
-        return Counter((g, len(of), sum(of)) for g, of in wanted.items()), seen
+        return Counter((g, len(of), sum(of)) for g, of in groups.items()), seen
 
 
 def _text(time_ms: int) -> str:

@@ -21,12 +21,12 @@ def main() -> int:
     print(f"{given.texts:,} texts, seed {given.seed}", flush=True)
     faults, kinds, began = 0, Counter[str](), time.monotonic()
     for number, text in enumerate(islice(Texts(given.seed), given.texts), 1):
-        found = fault(text)
-        if isinstance(found, Fault):
+        outcome = fault(text)
+        if isinstance(outcome, Fault):
             faults += 1
-            print(f"\n{found.what}\n    {found.text!r}", flush=True)
+            print(f"\n{outcome.what}\n    {outcome.text!r}", flush=True)
         else:
-            kinds.update(type(statement).__name__ for statement in found)
+            kinds.update(type(statement).__name__ for statement in outcome)
         if number % 50_000 == 0:
             print(f"{number:,} texts, {time.monotonic() - began:.0f} s, {faults} faults", flush=True)
     print(f"{faults} faults; statements that were read: {kinds.total():,} of {len(kinds)} kinds")

@@ -101,8 +101,8 @@ def corpus() -> list[str]:
     for file in sorted((ROOT / "tests/slt").glob("*.slt")):
         records = file.read_text().split("\n\n")
         texts += [record.partition("\n----")[0].strip().partition("\n")[2] for record in records]
-    found = {one.text for text in texts for one in parse_each(text) if isinstance(one, Statement)}
-    return sorted(found)
+    distinct = {one.text for text in texts for one in parse_each(text) if isinstance(one, Statement)}
+    return sorted(distinct)
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ def expected_rows(
             kept = left_in_the_end(list(rows[relation])) if relation in ("u", "x") else rows[relation]
             values = [[row.value[name] for name in columns] for row in kept if row.value is not None]
             database.executemany(f"INSERT INTO {relation} VALUES ({marks})", values)
-        found = {}
+        results = {}
         for template in templates:
             result = database.execute(template.batch)
             names = [column[0] for column in result.description or []]
-            found[template.name] = (names, Counter(_plain(row) for row in result.fetchall()))
-        return found
+            results[template.name] = (names, Counter(_plain(row) for row in result.fetchall()))
+        return results
 
 
 def result_rows(
@@ -61,12 +61,12 @@ def _together(query: str, results: Sequence[str], late: Sequence[str | None]) ->
         return Counter(_plain(row) for row in database.execute(query).fetchall())
 
 
-def difference(expected: Bag, found: Bag, *, repeats: bool) -> str:
+def difference(expected: Bag, actual: Bag, *, repeats: bool) -> str:
     """Return missing and superfluous rows as text; empty when they agree. With `repeats`, a row may be repeated."""
-    missing = expected - found
-    surplus = found - expected
+    missing = expected - actual
+    surplus = actual - expected
     if repeats:
-        missing = Counter({row: 1 for row in missing if row not in found})
+        missing = Counter({row: 1 for row in missing if row not in actual})
         surplus = Counter({row: count for row, count in surplus.items() if row not in expected})
     if not missing and not surplus:
         return ""

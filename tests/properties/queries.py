@@ -131,9 +131,9 @@ class Queries:
         return Query(f"SELECT {items} FROM {below.text}", columns, changes)
 
     def _items(self, rows: Query) -> tuple[str, list[Column]]:
-        found = [self._expression(rows.columns) for _ in range(self._random.choice((1, 2, 3)))]
-        text = ", ".join(f"{expression} AS c{place}" for place, (expression, _) in enumerate(found))
-        return text, [(f"c{place}", domain) for place, (_, domain) in enumerate(found)]
+        expressions = [self._expression(rows.columns) for _ in range(self._random.choice((1, 2, 3)))]
+        text = ", ".join(f"{expression} AS c{place}" for place, (expression, _) in enumerate(expressions))
+        return text, [(f"c{place}", domain) for place, (_, domain) in enumerate(expressions)]
 
     def _grouped(self, rows: Query) -> Query:
         keys = list(
@@ -182,8 +182,8 @@ class Queries:
     # --- expressions
 
     def _any_of(self, known: list[Column], domain: str) -> str | None:
-        found = [name for name, of in known if of == domain]
-        return self._random.choice(found) if found else None
+        matching = [name for name, of in known if of == domain]
+        return self._random.choice(matching) if matching else None
 
     def _expression(self, known: list[Column]) -> Column:
         name, domain = self._random.choice(known)
@@ -203,15 +203,13 @@ class Queries:
         number, chance = self._any_of(known, "number"), self._random.random()
         if chance < 0.4:
             among = self._rows(depth - 1, changes=True)
-            found = self._any_of(among.columns, domain)
-            if found and domain != "text":
+            name_within = self._any_of(among.columns, domain)
+            if name_within and domain != "text":
                 rows, _ = self._named(among)
                 alias = f"a{self._sources}"
                 if chance < 0.2:
-                    return f"{name} IN (SELECT {alias}.{found} FROM {rows})"
-                return (
-                    f"{self._one_of('', 'NOT ')}EXISTS (SELECT 1 FROM {rows} WHERE {alias}.{found} = {name})"
-                )
+                    return f"{name} IN (SELECT {alias}.{name_within} FROM {rows})"
+                return f"{self._one_of('', 'NOT ')}EXISTS (SELECT 1 FROM {rows} WHERE {alias}.{name_within} = {name})"
         if number and chance < 0.7:
             return f"{number} {self._one_of('<', '>', '<>', '>=')} {self._random.randrange(20)}"
         return f"{name} IS {self._one_of('NOT ', 'NOT ', '')}NULL"

@@ -144,19 +144,19 @@ class Run:
     def differences(self, templates: Sequence[Template]) -> dict[str, str]:
         """Template to how its result differs from the batch; empty when all agree."""
         self._states()
-        found = {}
+        differences = {}
         for template in templates:
             names, batch = self._expected[template.name]
             topic = self.topic(template.name)
             streaming = result_rows(template, names, self.kafka.consume(topic), self._late(template, topic))
             repeats = self.killed and not template.exactly_once and not template.changelog
             if text := difference(batch, streaming, repeats=repeats):
-                found[template.name] = text
-        return found
+                differences[template.name] = text
+        return differences
 
     def unread(self) -> list[str]:
         """The topics of which a query has not read, and committed, all that was produced."""
-        found = set()
+        topics = set()
         for row in self.door.execute("LIST QUERIES;"):
             checkpoint = self.server.data_dir / "checkpoints" / str(row[0])
             committed = max((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), default=-1)
@@ -166,12 +166,12 @@ class Run:
                 [json.loads(line) for line in offsets.read_text().splitlines()[2:]] if committed >= 0 else []
             )
             reached = [(topic, offset) for source in read for topic, offset in source.items()]
-            found |= (
+            topics |= (
                 {topic for topic, offset in reached if offset != self._ends[topic]}
                 if reached
                 else {str(row[0])}
             )
-        return sorted(found)
+        return sorted(topics)
 
     @cached_property
     def _ends(self) -> dict[str, dict[str, int]]:
@@ -294,15 +294,15 @@ def test_a_streaming_result_is_the_batch_result(schedule: str, run: Run) -> None
     until(lambda: not run.unread(), lambda: f"all of {run.unread()} to be read")
     deadline = time.monotonic() + PATIENCE_S
     open_ones = run.templates
-    while (found := run.differences(open_ones)) and time.monotonic() < deadline:
-        open_ones = [template for template in open_ones if template.name in found]
+    while (different := run.differences(open_ones)) and time.monotonic() < deadline:
+        open_ones = [template for template in open_ones if template.name in different]
         time.sleep(0.5)
-    assert not found, found
+    assert not different, different
     # Nothing may come after that either: neither from a batch under way nor from the end of the queries.
     for row in run.door.execute("LIST QUERIES;"):
         run.door.execute(f"TERMINATE QUERY {row[0]};")
     until(
         lambda: {row[4] for row in run.door.execute("LIST QUERIES;")} <= {"terminated"}, "the queries ended"
     )
-    found = run.differences(run.templates)
-    assert not found, found
+    different = run.differences(run.templates)
+    assert not different, different

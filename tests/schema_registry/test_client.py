@@ -72,14 +72,14 @@ def test_references_come_before_what_refers_to_them(registry: Registry, seed: st
     cents, money, order = (f"{name}{seed}" for name in ("Cents", "Money", "Order"))
     asked.register(cents, record("long", cents), "AVRO")
     asked.register(money, record(cents, money), "AVRO", [Reference(cents, cents, 1)])
-    found = asked.by_id(
+    schema = asked.by_id(
         asked.register(
             order, record(money, order), "AVRO", [Reference(money, money, 1), Reference(cents, cents, 1)]
         )
     )
-    texts = asked.resolved(found)
+    texts = asked.resolved(schema)
     assert texts == (record("long", cents), record(cents, money))
-    assert [str(column.type) for column in columns_of(found.text, texts)] == ["STRUCT<a STRUCT<a BIGINT>>"]
+    assert [str(column.type) for column in columns_of(schema.text, texts)] == ["STRUCT<a STRUCT<a BIGINT>>"]
 
 
 def test_protobuf_has_its_type(registry: Registry, seed: str) -> None:
@@ -94,8 +94,8 @@ def test_the_schemas_that_we_write_are_avro(registry: Registry, seed: str) -> No
         Column("b", parse_type("STRUCT<c TIMESTAMP(3)>"), nullable=False),
     ]
     asked, text = client(registry.url), record_schema(columns, f"topic-{seed}")
-    found = asked.by_id(asked.register(f"t{seed}", text, "AVRO"))
-    assert columns_of(found.text) == tuple(columns)
+    schema = asked.by_id(asked.register(f"t{seed}", text, "AVRO"))
+    assert columns_of(schema.text) == tuple(columns)
 
 
 def test_what_the_registry_does_not_know_is_said(registry: Registry, seed: str) -> None:

@@ -84,7 +84,7 @@ def test_a_name_is_trusted_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) 
     names = ("kafka.example.com", "example.com", "evil-example.com", "metadata.example.com")
     addresses = dict.fromkeys(names, "10.9.9.9") | {"metadata.example.com": "169.254.169.254"}
     monkeypatch.setattr(
-        socket, "getaddrinfo", resolving({name: [found] for name, found in addresses.items()})
+        socket, "getaddrinfo", resolving({name: [address] for name, address in addresses.items()})
     )
     egress = Egress(("*.example.com",))
     assert egress.addresses("kafka.example.com", 1) == ["10.9.9.9"]

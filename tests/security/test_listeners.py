@@ -78,12 +78,12 @@ REFUSALS = (
 
 def _answer(address: tuple[str, int], message: bytes) -> bytes:
     """All that comes until the other side closes the connection."""
-    found = b""
+    received = b""
     with socket.create_connection(address, timeout=PATIENCE_S) as connection, suppress(ConnectionError):
         connection.sendall(message)
         while part := connection.recv(4096):
-            found += part
-    return found
+            received += part
+    return received
 
 
 def _roles(server: HeadraceProcess) -> dict[int, str]:
@@ -96,15 +96,15 @@ def _roles(server: HeadraceProcess) -> dict[int, str]:
 
 def _listeners(server: HeadraceProcess) -> list[tuple[str, tuple[str, int]]]:
     """(role, address) of every TCP port that any process of the tree listens on."""
-    found = []
+    listeners = []
     for pid, role in _roles(server).items():
         with suppress(psutil.NoSuchProcess):
-            found += [
+            listeners += [
                 (role, (connection.laddr.ip, connection.laddr.port))
                 for connection in psutil.Process(pid).net_connections("inet")
                 if connection.status == psutil.CONN_LISTEN or connection.type == socket.SOCK_DGRAM
             ]
-    return found
+    return listeners
 
 
 def test_every_port_is_known_and_refuses_strangers(headrace_server: HeadraceProcess) -> None:

@@ -103,12 +103,12 @@ def test_secrets_are_nowhere_to_be_seen(
     )
     said["/metrics"] = metrics.text
 
-    found = {**_told(said), **_kept(headrace_server), **_of_processes(headrace_server)}
+    contents = {**_told(said), **_kept(headrace_server), **_of_processes(headrace_server)}
     seen = {
         (name, place)
         for name, secret in secrets.items()
         for spelling in spellings(secret)
-        for place, content in found.items()
+        for place, content in contents.items()
         if spelling in content
     }
     for row in door.execute("LIST QUERIES;"):
@@ -163,22 +163,22 @@ def _told(said: Mapping[str, str]) -> dict[str, bytes]:
 
 def _kept(server: HeadraceProcess) -> dict[str, bytes]:
     """All files of the data directory: catalog, logs, plans, checkpoints, what drivers put aside."""
-    found = {}
+    contents = {}
     for path in server.data_dir.rglob("*"):
         with suppress(OSError):  # it may go while we look
             if path.is_file():
-                found[str(path)] = path.read_bytes()
-    assert any("checkpoints" in path for path in found)
-    assert any(path.endswith("catalog.db") for path in found)
-    return found
+                contents[str(path)] = path.read_bytes()
+    assert any("checkpoints" in path for path in contents)
+    assert any(path.endswith("catalog.db") for path in contents)
+    return contents
 
 
 def _of_processes(server: HeadraceProcess) -> dict[str, bytes]:
-    found = {}
+    contents = {}
     for process in (psutil.Process(server.pid), *server.descendants()):
         with suppress(psutil.Error):  # it may be ending just now
-            found[f"command line of {process.pid}"] = "\0".join(process.cmdline()).encode()
+            contents[f"command line of {process.pid}"] = "\0".join(process.cmdline()).encode()
             environment = "\0".join(f"{name}={value}" for name, value in process.environ().items())
-            found[f"environment of {process.pid}"] = environment.encode()
-    assert len(found) >= 4
-    return found
+            contents[f"environment of {process.pid}"] = environment.encode()
+    assert len(contents) >= 4
+    return contents

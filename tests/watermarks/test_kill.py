@@ -52,7 +52,7 @@ def kill_in_batch(process: subprocess.Popen[bytes], checkpoint: Path, batch: int
 
 def result(folder: Path) -> Counter[int]:
     """Window start -> rows of the files that the sink's log names: what a reader of the sink sees."""
-    found: Counter[int] = Counter()
+    windows: Counter[int] = Counter()
     log = folder / "_spark_metadata"
     names = {
         Path(json.loads(line)["path"]).name
@@ -63,9 +63,9 @@ def result(folder: Path) -> Counter[int]:
     for name in sorted(names):
         for line in (folder / name).read_text().splitlines():
             row = json.loads(line)
-            assert row["start"] not in found, "a window came out twice"
-            found[row["start"]] = row["rows"]
-    return found
+            assert row["start"] not in windows, "a window came out twice"
+            windows[row["start"]] = row["rows"]
+    return windows
 
 
 def test_after_a_kill_inside_a_batch_every_window_is_there_once_and_right(

@@ -45,9 +45,9 @@ def test_without_the_extension_spark_loses_the_rows_of_the_same_replay(lab: Lab,
     frame = lab.read([topic], per_batch=150).withWatermark("ts", "10 seconds")
     query = lab.start(windowed(frame), f"control_{seed}", bounded=True)
     query.awaitTermination()
-    found, expected = lab.counts(f"control_{seed}"), counted(AHEAD, BEHIND, SHORT)
+    counts, expected = lab.counts(f"control_{seed}"), counted(AHEAD, BEHIND, SHORT)
     assert dropped(query) > 0
-    assert any(rows < expected[start] for start, rows in found.items())
+    assert any(rows < expected[start] for start, rows in counts.items())
 
 
 def test_before_its_end_a_replay_has_let_out_only_what_every_partition_has_passed(

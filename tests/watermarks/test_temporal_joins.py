@@ -23,7 +23,7 @@ def temporal_join(lab: Lab, left: DataFrame, right: DataFrame) -> DataFrame:
     return DataFrame(joined, lab.spark).select("k", "v", functions.col("version.v").alias("version"))
 
 
-def found(lab: Lab, name: str) -> dict[str, str | None]:
+def joined(lab: Lab, name: str) -> dict[str, str | None]:
     return {row.v: row.version for row in lab.spark.table(name).collect()}
 
 
@@ -45,7 +45,7 @@ def test_orders_flow_on_when_the_changelog_is_silent_and_meet_the_right_versions
         lab.send(orders, 0, [step])
         step += 1
         query.processAllAvailable()
-        return "59" in found(lab, name)
+        return "59" in joined(lab, name)
 
     wait_for(order, "orders to flow past the silent changelog")
     # It speaks again, ahead of the orders: they meet what it says.
@@ -60,7 +60,7 @@ def test_orders_flow_on_when_the_changelog_is_silent_and_meet_the_right_versions
         str(second): "first" if second < 30 else "second" if second < step + 4.5 else "third"
         for second in range(10, step + 10)
     }
-    assert found(lab, name) == expected
+    assert joined(lab, name) == expected
 
 
 def test_joins_chain_and_a_replay_meets_the_versions_of_a_batch(lab: Lab, seed: str) -> None:

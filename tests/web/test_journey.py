@@ -283,9 +283,9 @@ def run_state(page: Page) -> Locator:
 
 def rows_received(page: Page) -> int:
     figures = page.get_by_test_id("stream-figures").inner_text()
-    found = re.search(r"([\d,]+) rows?", figures)
-    assert found, figures
-    return int(found[1].replace(",", ""))
+    match = re.search(r"([\d,]+) rows?", figures)
+    assert match, figures
+    return int(match[1].replace(",", ""))
 
 
 def wait_for_more_rows(page: Page, *, than: int) -> None:

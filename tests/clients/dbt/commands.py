@@ -14,10 +14,12 @@ answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 for line in sys.stdin:
     done = dbtRunner().invoke(json.loads(line))
-    found = {
+    statuses = {
         item.node.name: str(item.status)
         for item in getattr(done.result, "results", ())
         if hasattr(item, "node")
     }
     error = str(done.exception) if done.exception else None
-    print(json.dumps({"success": done.success, "results": found, "error": error}), file=answers, flush=True)
+    print(
+        json.dumps({"success": done.success, "results": statuses, "error": error}), file=answers, flush=True
+    )
