@@ -161,8 +161,8 @@ private[spark] final class AvroDecoder(
       val values = new Array[Any](size)
       var index = 0
       while (index < readers.length) {
-        val found = readers(index)(bytes)
-        if (slots(index) >= 0) values(slots(index)) = found
+        val value = readers(index)(bytes)
+        if (slots(index) >= 0) values(slots(index)) = value
         index += 1
       }
       new GenericInternalRow(values)
@@ -195,13 +195,13 @@ private[spark] object AvroDecoder {
     else throw new Unreadable(s"column $path expects ${RecordDecoder.typeName(kind)}, found the number $number")
 
   private def text(bytes: Array[Byte], path: String): UTF8String = {
-    val found = UTF8String.fromBytes(bytes)
-    if (found.isValid) found else throw new Unreadable(s"column $path is not UTF-8")
+    val content = UTF8String.fromBytes(bytes)
+    if (content.isValid) content else throw new Unreadable(s"column $path is not UTF-8")
   }
 
   private def mismatch(kind: DataType, path: String, writer: Schema): Unreadable = {
     val column = if (path.isEmpty) "expected" else s"column $path expects"
-    val logical = Option(writer.getLogicalType).fold("")(found => s", ${found.getName}")
+    val logical = Option(writer.getLogicalType).fold("")(logicalType => s", ${logicalType.getName}")
     new Unreadable(s"$column ${RecordDecoder.typeName(kind)}, found ${writer.getType.getName}$logical")
   }
 

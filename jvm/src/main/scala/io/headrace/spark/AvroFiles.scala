@@ -65,20 +65,20 @@ private[spark] final case class AvroRecords(first: Expression, second: Expressio
 
   private def divided(block: Array[Byte], count: Long, number: Int): Array[Any] = {
     val bytes = new AvroBytes(block, 0)
-    val found = ArrayBuffer.empty[Any]
+    val records = ArrayBuffer.empty[Any]
     var from = 0
     def add(until: Int): Unit = {
-      found += ByteBuffer.allocate(5 + until - from).put(0.toByte).putInt(number).put(block, from, until - from).array
+      records += ByteBuffer.allocate(5 + until - from).put(0.toByte).putInt(number).put(block, from, until - from).array
       from = until
     }
     try {
       val skip = skippers.getOrElseUpdate(number, AvroDecoder.skipper(AvroFiles.schema(number).get))
-      while (found.length < count) {
+      while (records.length < count) {
         skip(bytes)
-        add(if (found.length == count - 1) block.length else block.length - bytes.left)
+        add(if (records.length == count - 1) block.length else block.length - bytes.left)
       }
     } catch { case _: Unreadable => add(block.length) }
-    found.toArray
+    records.toArray
   }
 
   override protected def withNewChildrenInternal(one: Expression, two: Expression, three: Expression): AvroRecords =

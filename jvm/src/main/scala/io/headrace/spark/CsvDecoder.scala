@@ -36,16 +36,16 @@ private[spark] final class CsvDecoder(columns: StructType, delimiter: Char, time
   private def fields(record: Array[Byte]): ArrayBuffer[String] = {
     if (!UTF8String.fromBytes(record).isValid) throw new Unreadable("it is not UTF-8")
     val text = new String(record, UTF_8).stripSuffix("\n").stripSuffix("\r")
-    val found = ArrayBuffer.empty[String]
+    val texts = ArrayBuffer.empty[String]
     var at = 0
     while (at <= text.length) {
-      val place = s"field ${found.size + 1}"
+      val place = s"field ${texts.size + 1}"
       if (at < text.length && text(at) == '"') {
         val content = new java.lang.StringBuilder
         val end = quoted(text, at + 1, content, place)
         if (end < text.length && text(end) != delimiter)
           throw new Unreadable(s"$place goes on behind its closing quote")
-        found += content.toString
+        texts += content.toString
         at = end + 1
       } else {
         val next = text.indexOf(delimiter, at)
@@ -53,11 +53,11 @@ private[spark] final class CsvDecoder(columns: StructType, delimiter: Char, time
         val plain = text.substring(at, end)
         if (plain.indexOf('"') >= 0) throw new Unreadable(s"$place has a quote in it and is not in quotes")
         if (plain.indexOf('\n') >= 0 || plain.indexOf('\r') >= 0) throw new Unreadable("more than one line is in it")
-        found += (if (plain.isEmpty) null else plain)
+        texts += (if (plain.isEmpty) null else plain)
         at = end + 1
       }
     }
-    found
+    texts
   }
 
   /** Appends what is in quotes from `first` on to `content`; gives the place behind the closing quote. */

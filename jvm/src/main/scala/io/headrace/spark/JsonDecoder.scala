@@ -129,8 +129,8 @@ private[spark] final class JsonDecoder(kind: DataType, times: TimeText.Layout, s
       val token = parser.currentToken
       val readable = token.isNumeric || (token eq VALUE_STRING) && isNumber(parser.getText)
       if (!readable) throw mismatch(expected, parser)
-      val found = if (token.isNumeric) parser.getDecimalValue else new BigDecimal(parser.getText)
-      fitted(found, kind).getOrElse(throw mismatch(expected, parser))
+      val number = if (token.isNumeric) parser.getDecimalValue else new BigDecimal(parser.getText)
+      fitted(number, kind).getOrElse(throw mismatch(expected, parser))
     }
   }
 

@@ -65,7 +65,7 @@ private[spark] object JsonFunction {
   private def answer(text: String, path: Option[JsonPath], asked: String): UTF8String = {
     val state = asked.endsWith("_state")
     val kind = asked.stripSuffix("_state")
-    val found =
+    val result =
       try {
         val known = path.getOrElse(throw NoAnswer)
         val items = known.steps.foldLeft(Seq(parsed(text)))((items, step) => items.flatMap(parts(_, step, known.strict)))
@@ -73,7 +73,7 @@ private[spark] object JsonFunction {
         if (answer.exists(hasHalfAPair)) throw NoAnswer
         if (state) Some(if (items.isEmpty) "empty" else "found") else answer
       } catch { case NoAnswer => Option.when(state)("error") }
-    found.map(UTF8String.fromString).orNull
+    result.map(UTF8String.fromString).orNull
   }
 
   private def single(items: Seq[Json], query: Boolean, several: Boolean): Option[String] = items match {
@@ -172,14 +172,14 @@ private[spark] object JsonPath {
 
   def parse(text: String): Option[JsonPath] = text.dropWhile(_ == ' ').reverse.dropWhile(_ == ' ').reverse match {
     case Path(mode, rest) =>
-      val found = OneStep.findAllMatchIn(rest).toSeq
-      Option.when(found.map(_.matched).mkString == rest)(JsonPath(mode == "strict", found.map(step)))
+      val steps = OneStep.findAllMatchIn(rest).toSeq
+      Option.when(steps.map(_.matched).mkString == rest)(JsonPath(mode == "strict", steps.map(step)))
     case _ => None
   }
 
-  private def step(found: Regex.Match): Step =
-    if (found.group(1) != null) AllMembers
-    else if (found.group(7) != null) AllElements
-    else if (found.group(6) != null) Element(found.group(6).toInt)
-    else Member((2 to 5).map(found.group).find(_ != null).get)
+  private def step(token: Regex.Match): Step =
+    if (token.group(1) != null) AllMembers
+    else if (token.group(7) != null) AllElements
+    else if (token.group(6) != null) Element(token.group(6).toInt)
+    else Member((2 to 5).map(token.group).find(_ != null).get)
 }

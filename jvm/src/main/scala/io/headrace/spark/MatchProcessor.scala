@@ -102,30 +102,30 @@ private[spark] final class MatchProcessor(form: MatchForm, ttlMs: Long, rowForma
     val watermarkMs = timers.getCurrentWatermarkInMs()
     val loaded = agenda.load()
     val (rest, due) = agenda.takeDue(loaded.fired(expired.getExpiryTimeInMs(), watermarkMs), watermarkMs)
-    val (found, looks) = (ArrayBuffer.empty[MatchOutput], ArrayBuffer.empty[Due])
+    val (output, looks) = (ArrayBuffer.empty[MatchOutput], ArrayBuffer.empty[Due])
     val byKey = mutable.LinkedHashMap.empty[PackedKey, ArrayBuffer[Due]]
     due.foreach(item => byKey.getOrElseUpdate(new PackedKey(item.key), ArrayBuffer.empty) += item)
-    byKey.foreachEntry((key, items) => advance(key.bytes, items, MILLISECONDS.toMicros(watermarkMs), found, looks))
+    byKey.foreachEntry((key, items) => advance(key.bytes, items, MILLISECONDS.toMicros(watermarkMs), output, looks))
     agenda.store(agenda.add(rest, looks), loaded, new EventTime(getHandle, timers))
-    found.iterator
+    output.iterator
   }
 
   private def advance(
       key: Array[Byte],
       due: ArrayBuffer[Due],
       watermark: Long,
-      found: ArrayBuffer[MatchOutput],
+      output: ArrayBuffer[MatchOutput],
       looks: ArrayBuffer[Due]
   ): Unit = {
     val matches = new KeyMatches(key, watermark)
     due.sortInPlace()(order)
     due.foreach { item =>
       if (item.kind == Row) {
-        matches.passTime(item.time, found)
-        matches.next(item.time, item.payload, found)
+        matches.passTime(item.time, output)
+        matches.next(item.time, item.payload, output)
       }
     }
-    matches.passTime(watermark, found)
+    matches.passTime(watermark, output)
     matches.store(looks)
   }
 
@@ -147,21 +147,21 @@ private[spark] final class MatchProcessor(form: MatchForm, ttlMs: Long, rowForma
     }
 
     /** End what ends by time alone at `micros`. The result does not depend on how often it is called. */
-    def passTime(micros: Long, found: ArrayBuffer[MatchOutput]): Unit = {
-      if (limitMicros > 0 && !runs.isEmpty) show(found)(runs.end(run => micros - rows(run.start).time >= limitMicros, _))
+    def passTime(micros: Long, output: ArrayBuffer[MatchOutput]): Unit = {
+      if (limitMicros > 0 && !runs.isEmpty) show(output)(runs.end(run => micros - rows(run.start).time >= limitMicros, _))
       if (ttlMicros > 0 && runs.isEmpty)
         while (forgotten < rows.size && micros - rows(forgotten).time >= ttlMicros) forgotten += 1
     }
 
-    def next(micros: Long, row: Array[Byte], found: ArrayBuffer[MatchOutput]): Unit = {
+    def next(micros: Long, row: Array[Byte], output: ArrayBuffer[MatchOutput]): Unit = {
       rows += new MatchRow(micros, row, form.columns)
-      show(found)(runs.next(rows.size - 1, _))
+      show(output)(runs.next(rows.size - 1, _))
     }
 
-    private def show(found: ArrayBuffer[MatchOutput])(find: ArrayBuffer[Run] => Unit): Unit = {
+    private def show(output: ArrayBuffer[MatchOutput])(find: ArrayBuffer[Run] => Unit): Unit = {
       val matched = ArrayBuffer.empty[Run]
       find(matched)
-      matched.foreach(run => found += MatchOutput(rows(run.end - 1).time, reader.read(run, rows, forgotten)))
+      matched.foreach(run => output += MatchOutput(rows(run.end - 1).time, reader.read(run, rows, forgotten)))
     }
 
     def store(looks: ArrayBuffer[Due]): Unit = {
@@ -232,7 +232,7 @@ private[spark] object MatchProcessor {
     private val conditions = form.conditions.map(bound => if (bound == null) null else Predicate.create(bound)).toArray
     private val reads = form.conditions.map(placesIn(_).toArray).toArray
     private val all = values.indices.toArray
-    private val found = new GenericInternalRow(values.length)
+    private val navigations = new GenericInternalRow(values.length)
     private val packing = UnsafeProjection.create(values.map(_.result))
 
     /** True if the variable that took the last row of `run` may take it; rows before `from` are missing. */
@@ -240,20 +240,20 @@ private[spark] object MatchProcessor {
       val condition = conditions(run.variable)
       condition == null || {
         fill(reads(run.variable), run, rows, from)
-        condition.eval(found)
+        condition.eval(navigations)
       }
     }
 
     /** All values of `run` as [[PackRow]] bytes. */
     def read(run: Run, rows: ArrayBuffer[MatchRow], from: Int): Array[Byte] = {
       fill(all, run, rows, from)
-      packing(found).copy().getBytes
+      packing(navigations).copy().getBytes
     }
 
     private def fill(places: Array[Int], run: Run, rows: ArrayBuffer[MatchRow], from: Int): Unit = {
       def value(at: Int, row: Int): Any = if (row < from) null else getters(at)(rows(row).row, values(at).column)
       places.foreach { at =>
-        found(at) = values(at).place match {
+        navigations(at) = values(at).place match {
           case RowPlace.First(variable, offset) =>
             if (offset < run.count(variable)) value(at, run.first(variable) + offset) else null
           case RowPlace.Last(variable, offset) =>

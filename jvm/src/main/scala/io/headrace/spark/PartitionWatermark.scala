@@ -111,9 +111,9 @@ object PartitionWatermark {
     */
   def describe(runId: String): String = {
     val root = mapper.createObjectNode()
-    val found = QueryRun.byRunId(UUID.fromString(runId))
-    root.put("active", found.isDefined)
-    found.foreach { run =>
+    val running = QueryRun.byRunId(UUID.fromString(runId))
+    root.put("active", running.isDefined)
+    running.foreach { run =>
       run.watermark.combined() match {
         case Some(ms) => root.put("watermarkMs", ms)
         case None     => root.putNull("watermarkMs")
@@ -141,10 +141,10 @@ object PartitionWatermark {
 
   private def requireColumns(df: DataFrame, eventTime: String, entity: String, partition: String): Unit =
     for ((name, expected) <- Seq(eventTime -> TimestampType, entity -> StringType, partition -> IntegerType)) {
-      val found = df.schema.find(_.name == name).map(_.dataType)
+      val kind = df.schema.find(_.name == name).map(_.dataType)
       require(
-        found.contains(expected),
-        s"expected a ${expected.sql} column $name for the watermark, found ${found.fold("no such column")(_.sql)}"
+        kind.contains(expected),
+        s"expected a ${expected.sql} column $name for the watermark, found ${kind.fold("no such column")(_.sql)}"
       )
     }
 

@@ -145,9 +145,9 @@ private[spark] final class EventTimeWatcher(
 
   /** True if a row, by its code and its time in microseconds, is too late for its last window; then it is counted. */
   def isLate(code: Long, micros: Long): Boolean = {
-    val found = !EventTimeCode.isSilent(code) && window.lastEnd(micros) <= lateMicros
-    if (found) counts.add("late_rows")
-    found
+    val tooLate = !EventTimeCode.isSilent(code) && window.lastEnd(micros) <= lateMicros
+    if (tooLate) counts.add("late_rows")
+    tooLate
   }
 
   /** Sends a late row on as it came. */

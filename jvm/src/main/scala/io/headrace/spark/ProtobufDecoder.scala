@@ -79,9 +79,9 @@ private[spark] object ProtobufDecoder {
 
   /** Confluent's wire format: a zero byte, the id of a schema, where in its file the message stands, and the data.
     *
-    * `files` gives the file of an id. With `wanted`, records of other messages are bad.
+    * `files` gives the file of an id. With `messageName`, records of other messages are bad.
     */
-  final class Registered(files: Int => Option[com.google.protobuf.Descriptors.FileDescriptor], wanted: String) extends Messages {
+  final class Registered(files: Int => Option[com.google.protobuf.Descriptors.FileDescriptor], messageName: String) extends Messages {
     private val known = mutable.HashMap.empty[(Int, Seq[Int]), Descriptor]
     private val firsts = mutable.LongMap.empty[Descriptor]
     private var at = 0
@@ -112,9 +112,11 @@ private[spark] object ProtobufDecoder {
       val file = files(id).getOrElse(throw new Unreadable(s"the registry knows no schema of the id $id"))
       ProtobufMessages.at(file, indexes) match {
         case None => throw new Unreadable(s"its schema $id has no message at ${indexes.mkString(", ")}")
-        case Some(found) if wanted.nonEmpty && found.getFullName != wanted && !found.getFullName.endsWith(s".$wanted") =>
-          throw new Unreadable(s"expected the message $wanted, found ${found.getFullName}")
-        case Some(found) => found
+        case Some(descriptor)
+            if messageName.nonEmpty && descriptor.getFullName != messageName &&
+              !descriptor.getFullName.endsWith(s".$messageName") =>
+          throw new Unreadable(s"expected the message $messageName, found ${descriptor.getFullName}")
+        case Some(descriptor) => descriptor
       }
     }
   }
@@ -134,8 +136,8 @@ private[spark] object ProtobufDecoder {
     def finished(value: Any): Any = value
     def finishes: Boolean = false
 
-    protected def miswritten(found: Int): Unreadable =
-      new Unreadable(s"its field $name is written in another way than its type is (wire type $found, not $wireType)")
+    protected def miswritten(actualType: Int): Unreadable =
+      new Unreadable(s"its field $name is written in another way than its type is (wire type $actualType, not $wireType)")
   }
 
   /** The fields of a message that are columns. Values are kept unfinished in an array until the message ends: it may go on in a second piece. */
@@ -210,8 +212,8 @@ private[spark] object ProtobufDecoder {
       private val value = single(field, kind, name, spelled)
       private val others = siblings(field)
       if (!field.hasPresence) template(slot) = value.zero
-      override def read(in: CodedInputStream, found: Int, values: Array[Any]): Unit = {
-        if (found != wireType) throw miswritten(found)
+      override def read(in: CodedInputStream, actualType: Int, values: Array[Any]): Unit = {
+        if (actualType != wireType) throw miswritten(actualType)
         values(slot) = value.read(in)
         if (others.length > 0) others.foreach(values(_) = null)
       }
@@ -221,8 +223,8 @@ private[spark] object ProtobufDecoder {
         extends FieldReader(slot, WireFormat.WIRETYPE_LENGTH_DELIMITED, name) {
       private val inner = new MessageReader(field.getMessageType, kind, name, spelled)
       private val others = siblings(field)
-      override def read(in: CodedInputStream, found: Int, values: Array[Any]): Unit = {
-        if (found != wireType) throw miswritten(found)
+      override def read(in: CodedInputStream, actualType: Int, values: Array[Any]): Unit = {
+        if (actualType != wireType) throw miswritten(actualType)
         val before = values(slot).asInstanceOf[Array[Any]]
         values(slot) = limited(in)(inner.read(in, before))
         if (others.length > 0) others.foreach(values(_) = null)
@@ -234,16 +236,16 @@ private[spark] object ProtobufDecoder {
     private final class ListReader(field: FieldDescriptor, kind: DataType, slot: Int, name: String)
         extends FieldReader(slot, wire(field), name) {
       private val value = single(field, kind, name, spelled)
-      override def read(in: CodedInputStream, found: Int, values: Array[Any]): Unit = {
+      override def read(in: CodedInputStream, actualType: Int, values: Array[Any]): Unit = {
         var items = values(slot).asInstanceOf[ArrayBuffer[Any]]
         if (items == null) {
           items = ArrayBuffer.empty[Any]
           values(slot) = items
         }
-        if (found == wireType) items += value.read(in)
-        else if (found == WireFormat.WIRETYPE_LENGTH_DELIMITED && field.isPackable)
+        if (actualType == wireType) items += value.read(in)
+        else if (actualType == WireFormat.WIRETYPE_LENGTH_DELIMITED && field.isPackable)
           limited(in)(while (in.getBytesUntilLimit > 0) items += value.read(in))
-        else throw miswritten(found)
+        else throw miswritten(actualType)
       }
       override def finishes: Boolean = true
       override def finished(value: Any): Any =
@@ -255,8 +257,8 @@ private[spark] object ProtobufDecoder {
       private val Seq(keyField, valueField) = field.getMessageType.getFields.asScala.toSeq
       private val (keys, entryValues) = (single(keyField, key, name, spelled), single(valueField, kind, name, spelled))
       private val (keyTag, valueTag) = (WireFormatTags.of(keyField), WireFormatTags.of(valueField))
-      override def read(in: CodedInputStream, found: Int, values: Array[Any]): Unit = {
-        if (found != wireType) throw miswritten(found)
+      override def read(in: CodedInputStream, actualType: Int, values: Array[Any]): Unit = {
+        if (actualType != wireType) throw miswritten(actualType)
         var entries = values(slot).asInstanceOf[java.util.LinkedHashMap[Any, Any]]
         if (entries == null) {
           entries = new java.util.LinkedHashMap[Any, Any]
@@ -298,9 +300,9 @@ private[spark] object ProtobufDecoder {
   /** Reads what is of a length that stands before it. */
   private def limited[T](in: CodedInputStream)(read: => T): T = {
     val before = in.pushLimit(in.readRawVarint32())
-    val found = read
+    val content = read
     in.popLimit(before)
-    found
+    content
   }
 
   /** A value; `zero` is that of a field that was not written. */
@@ -329,14 +331,14 @@ private[spark] object ProtobufDecoder {
         val tag = WireFormatTags.of(inner)
         value(wrapped.zero) { in =>
           limited(in) {
-            var found = wrapped.zero
+            var item = wrapped.zero
             var next = in.readTag()
             while (next != 0) {
-              if (next == tag) found = wrapped.read(in)
+              if (next == tag) item = wrapped.read(in)
               else if (!in.skipField(next)) throw new Unreadable("a group ends that has not begun")
               next = in.readTag()
             }
-            found
+            item
           }
         }
       case (BooleanType, Type.BOOL)     => value(false)(_.readBool())
@@ -348,14 +350,14 @@ private[spark] object ProtobufDecoder {
       case (BinaryType, Type.BYTES)     => value(Array.emptyByteArray)(_.readByteArray())
       case (DateType, Type.STRING) =>
         value(null) { in =>
-          val found = text(name)(in).toString
-          TimeText.days(found).getOrElse(throw unlike(kind, name, s"""the text "${RecordDecoder.excerpt(found)}""""))
+          val content = text(name)(in).toString
+          TimeText.days(content).getOrElse(throw unlike(kind, name, s"""the text "${RecordDecoder.excerpt(content)}""""))
         }
       case (decimal: DecimalType, Type.STRING) =>
         value(null) { in =>
-          val found = text(name)(in).toString
-          Option.when(RecordDecoder.isNumber(found))(new BigDecimal(found)).flatMap(RecordDecoder.fitted(_, decimal))
-            .getOrElse(throw unlike(kind, name, s"""the text "${RecordDecoder.excerpt(found)}""""))
+          val content = text(name)(in).toString
+          Option.when(RecordDecoder.isNumber(content))(new BigDecimal(content)).flatMap(RecordDecoder.fitted(_, decimal))
+            .getOrElse(throw unlike(kind, name, s"""the text "${RecordDecoder.excerpt(content)}""""))
         }
       case _ => wholeNumber(field, kind, name)
     }
@@ -378,9 +380,9 @@ private[spark] object ProtobufDecoder {
       case Type.INT64 | Type.SINT64 | Type.SFIXED64 | Type.UINT64 | Type.FIXED64 => true
       case _ => false
     }
-    def within(found: Long, least: Long, greatest: Long): Long =
-      if (found >= least && found <= greatest && !(unsigned && found < 0)) found
-      else throw unlike(kind, name, s"the number ${if (unsigned) java.lang.Long.toUnsignedString(found) else found.toString}")
+    def within(number: Long, least: Long, greatest: Long): Long =
+      if (number >= least && number <= greatest && !(unsigned && number < 0)) number
+      else throw unlike(kind, name, s"the number ${if (unsigned) java.lang.Long.toUnsignedString(number) else number.toString}")
     kind match {
       case ByteType if !wide    => value(0.toByte)(in => within(number(in), Byte.MinValue, Byte.MaxValue).toByte)
       case ShortType if !wide   => value(0.toShort)(in => within(number(in), Short.MinValue, Short.MaxValue).toShort)
@@ -389,8 +391,8 @@ private[spark] object ProtobufDecoder {
       case LongType             => value(0L)(in => number(in))
       case decimal: DecimalType =>
         value(Decimal(BigDecimal.ZERO, decimal.precision, decimal.scale)) { in =>
-          val found = number(in)
-          val whole = if (unsigned) new BigDecimal(new BigInteger(java.lang.Long.toUnsignedString(found))) else BigDecimal.valueOf(found)
+          val bits = number(in)
+          val whole = if (unsigned) new BigDecimal(new BigInteger(java.lang.Long.toUnsignedString(bits))) else BigDecimal.valueOf(bits)
           RecordDecoder.fitted(whole, decimal).getOrElse(throw unlike(kind, name, s"the number $whole"))
         }
       case _ => throw mismatch(kind, name, field)
@@ -426,12 +428,12 @@ private[spark] object ProtobufDecoder {
   private val GreatestSecond = greatestYear.toEpochDay * 86400 - 1
 
   private def text(name: String)(in: CodedInputStream): UTF8String = {
-    val found = UTF8String.fromBytes(in.readByteArray())
-    if (found.isValid) found else throw new Unreadable(s"column $name is not UTF-8")
+    val content = UTF8String.fromBytes(in.readByteArray())
+    if (content.isValid) content else throw new Unreadable(s"column $name is not UTF-8")
   }
 
-  private def unlike(kind: DataType, name: String, found: String): Unreadable =
-    new Unreadable(s"column $name expects ${RecordDecoder.typeName(kind)}, found $found")
+  private def unlike(kind: DataType, name: String, actual: String): Unreadable =
+    new Unreadable(s"column $name expects ${RecordDecoder.typeName(kind)}, found $actual")
 
   private def mismatch(kind: DataType, name: String, field: FieldDescriptor): Unreadable =
     unlike(kind, name, ProtobufMessages.typeName(field))

@@ -130,19 +130,19 @@ private[spark] object ProtobufEncoder {
     case (_: DecimalType, _) =>
       val ((least, greatest), write) = (limits(field), number(field))
       (out, value) => {
-        val found = value.asInstanceOf[Decimal].toJavaBigDecimal
-        if (found.compareTo(least) < 0 || found.compareTo(greatest) > 0 || found.stripTrailingZeros.scale > 0)
-          throw outside(path, field, found.toPlainString)
-        write(out, found.toBigInteger.longValue)
+        val number = value.asInstanceOf[Decimal].toJavaBigDecimal
+        if (number.compareTo(least) < 0 || number.compareTo(greatest) > 0 || number.stripTrailingZeros.scale > 0)
+          throw outside(path, field, number.toPlainString)
+        write(out, number.toBigInteger.longValue)
       }
     case _ =>
       val write = number(field)
       val (least, greatest) = limits(field)
       val (from, to) = (least.longValue, greatest.min(BigDecimal.valueOf(Long.MaxValue)).longValue)
       (out, value) => {
-        val found = value.asInstanceOf[Number].longValue
-        if (found < from || found > to) throw outside(path, field, found.toString)
-        write(out, found)
+        val number = value.asInstanceOf[Number].longValue
+        if (number < from || number > to) throw outside(path, field, number.toString)
+        write(out, number)
       }
   }
 
@@ -211,8 +211,8 @@ private[spark] object ProtobufEncoder {
 
   private def tagOf(field: FieldDescriptor): Long = (field.getNumber << 3 | field.getLiteType.getWireType).toLong
 
-  private def outside(path: String, field: FieldDescriptor, found: String): Unwritable =
-    new Unwritable(s"the column $path has $found, which its Protobuf field of the type ${ProtobufMessages.typeName(field)} does not hold")
+  private def outside(path: String, field: FieldDescriptor, content: String): Unwritable =
+    new Unwritable(s"the column $path has $content, which its Protobuf field of the type ${ProtobufMessages.typeName(field)} does not hold")
 }
 
 /** `headrace_to_protobuf(row, 'descriptors', 'message', prefix)`: a BINARY, NULL for NULL. See [[ProtobufEncoder]]. */

@@ -31,8 +31,8 @@ private[spark] object ProtobufMessages {
 
   /** The message at a place in its file, as Confluent's serializers count: without the entries of maps. */
   def at(file: FileDescriptor, indexes: Seq[Int]): Option[Descriptor] =
-    indexes.tail.foldLeft(messages(file.getMessageTypes).lift(indexes.head))((found, index) =>
-      found.flatMap(message => messages(message.getNestedTypes).lift(index))
+    indexes.tail.foldLeft(messages(file.getMessageTypes).lift(indexes.head))((parent, index) =>
+      parent.flatMap(message => messages(message.getNestedTypes).lift(index))
     )
 
   /** The field that a wrapper, as google.protobuf.Int64Value, has. */

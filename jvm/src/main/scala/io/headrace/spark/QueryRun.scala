@@ -134,7 +134,7 @@ private[spark] object QueryRun {
         "expected the trigger availableNow for a query whose sources are flushed at their end, found another trigger"
       )
     val boundaryMs = if (SparkInternals.comparesEventTimes(execution)) 1L else 0L
-    val settings = sources.map { case (id, (found, _)) => id -> found }
+    val settings = sources.map { case (id, (setting, _)) => id -> setting }
     val watermark = new QueryWatermark(settings, boundaryMs, System.currentTimeMillis())
     val checkpoint = new WatermarkCheckpoint(execution)
     // 0 stands for none in a file of an earlier release.

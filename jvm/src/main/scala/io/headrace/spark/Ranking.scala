@@ -136,23 +136,23 @@ private[spark] final class Ranking(
 
   /** Takes the best of the rows that are away, when fewer than needed are at hand. */
   private def refill(): Unit = if (rows.size < needed && away > 0) {
-    val found = ArrayBuffer.empty[RankedRow]
+    val top = ArrayBuffer.empty[RankedRow]
     val room = atHand - rows.size
     rest.iterator().foreach { case (bytes, entry) =>
       val kept = ByteBuffer.wrap(entry)
       val row = new RankedRow(bytes, kept.getLong(), kept.getInt(), columns)
-      if (found.size < room || follows(found.last, row)) {
-        var at = found.size
-        while (at > 0 && follows(found(at - 1), row)) at -= 1
-        found.insert(at, row)
-        if (found.size > room) found.remove(room)
+      if (top.size < room || follows(top.last, row)) {
+        var at = top.size
+        while (at > 0 && follows(top(at - 1), row)) at -= 1
+        top.insert(at, row)
+        if (top.size > room) top.remove(room)
       }
     }
-    found.foreach { row =>
+    top.foreach { row =>
       rest.removeKey(row.bytes)
       rows += row
     }
-    away -= found.size
+    away -= top.size
     changed = true
   }
 

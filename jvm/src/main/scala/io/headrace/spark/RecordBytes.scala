@@ -62,8 +62,8 @@ private[spark] final class RecordBytes {
     size += length
   }
 
-  private def room(wanted: Int): Unit =
-    if (size + wanted > bytes.length) bytes = java.util.Arrays.copyOf(bytes, math.max(size + wanted, bytes.length * 2))
+  private def room(more: Int): Unit =
+    if (size + more > bytes.length) bytes = java.util.Arrays.copyOf(bytes, math.max(size + more, bytes.length * 2))
 }
 
 /** Ends a query at a row that has no place in its schema. The message is for the driver, in base64 as a [[BadRecord]]'s. */

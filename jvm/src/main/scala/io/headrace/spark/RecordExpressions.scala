@@ -76,9 +76,9 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
 
   override def eval(input: InternalRow): Any = problem.eval(input) match {
     case null => admitted(row.eval(input).asInstanceOf[InternalRow])
-    case found: UTF8String =>
+    case problemText: UTF8String =>
       val Seq(reason, place, record) = children.drop(2).map(_.eval(input))
-      refused(found, reason.asInstanceOf[UTF8String], place.asInstanceOf[InternalRow], record.asInstanceOf[InternalRow])
+      refused(problemText, reason.asInstanceOf[UTF8String], place.asInstanceOf[InternalRow], record.asInstanceOf[InternalRow])
   }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {

@@ -83,12 +83,12 @@ object RowCounts {
     * What was taken is not told again, but for the spellings. Call it when a batch of the query has run.
     */
   def take(query: StreamingQuery, batch: Long): String = {
-    val found = SparkInternals.expressions(query).collect { case counting: CountsRows => counting.counts }.distinct
+    val counters = SparkInternals.expressions(query).collect { case counting: CountsRows => counting.counts }.distinct
     val root = mapper.createObjectNode()
     val totals = root.putObject("counts")
-    found.flatMap(_.takeUpTo(batch)).groupMapReduce(_._1)(_._2)(_ + _).toSeq.sorted.foreach { case (name, rows) => totals.put(name, rows) }
+    counters.flatMap(_.takeUpTo(batch)).groupMapReduce(_._1)(_._2)(_ + _).toSeq.sorted.foreach { case (name, rows) => totals.put(name, rows) }
     val spellings = root.putObject("spellings")
-    found.foreach(one => one.synchronized(one.spellings.foreach { case (field, column) => spellings.put(field, column) }))
+    counters.foreach(one => one.synchronized(one.spellings.foreach { case (field, column) => spellings.put(field, column) }))
     mapper.writeValueAsString(root)
   }
 }

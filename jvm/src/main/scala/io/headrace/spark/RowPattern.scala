@@ -132,27 +132,27 @@ private[spark] final class PatternRuns(pattern: RowPattern, meets: Run => Boolea
   /** The first row that is part of anything; `none` when there is nothing. */
   def from(none: Int): Int = math.min(alive.headOption.fold(none)(_.start), waiting.headOption.fold(none)(_.start))
 
-  /** Takes the next row, which is at `row`; adds to `found` the matches that come out. */
-  def next(row: Int, found: ArrayBuffer[Run]): Unit = {
-    val before = found.size
+  /** Takes the next row, which is at `row`; adds to `matches` the matches that come out. */
+  def next(row: Int, matches: ArrayBuffer[Run]): Unit = {
+    val before = matches.size
     val grown = ArrayBuffer.empty[Run]
     alive.foreach(pattern.grow(_, meets, grown))
     alive.clear()
     settle(grown)
-    comeOut(found)
+    comeOut(matches)
     // A row may be closed to new runs by the matches that it is the last one of.
-    if (found.view.drop(before).forall(pattern.skip.resume(_) <= row)) {
+    if (matches.view.drop(before).forall(pattern.skip.resume(_) <= row)) {
       val begun = ArrayBuffer.empty[Run]
       pattern.grow(Run.at(row, variables), meets, begun)
       settle(begun)
-      comeOut(found)
+      comeOut(matches)
     }
   }
 
-  /** Ends runs without a match; adds to `found` the matches that waited for them. */
-  def end(isOver: Run => Boolean, found: ArrayBuffer[Run]): Unit = if (alive.exists(isOver)) {
+  /** Ends runs without a match; adds to `matches` the matches that waited for them. */
+  def end(isOver: Run => Boolean, matches: ArrayBuffer[Run]): Unit = if (alive.exists(isOver)) {
     alive.filterInPlace(!isOver(_))
-    comeOut(found)
+    comeOut(matches)
   }
 
   /** Parts `runs`, which began later than all that are alive, into those that live on and those that are complete. */
@@ -175,10 +175,10 @@ private[spark] final class PatternRuns(pattern: RowPattern, meets: Run => Boolea
     waiting.insert(if (later < 0) waiting.size else later, complete)
   }
 
-  private def comeOut(found: ArrayBuffer[Run]): Unit =
+  private def comeOut(matches: ArrayBuffer[Run]): Unit =
     while (waiting.nonEmpty && (pattern.skip == Skip.NextRow || alive.headOption.forall(_.start >= waiting.head.start))) {
       val matched = waiting.remove(0)
-      found += matched
+      matches += matched
       val resume = pattern.skip.resume(matched)
       def isClosed(run: Run): Boolean = run.start >= matched.start && run.start < resume
       alive.filterInPlace(!isClosed(_))

@@ -63,11 +63,11 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
       case None =>
         unknown.put(id, System.nanoTime())
         None
-      case Some(found) =>
-        val own = Option(found.get("schemaType")).fold("AVRO")(_.asText)
+      case Some(schema) =>
+        val own = Option(schema.get("schemaType")).fold("AVRO")(_.asText)
         if (own != kind) throw new Unreadable(s"its schema $id is of the type $own, not $kind")
         val parsed =
-          try parse(found)
+          try parse(schema)
           catch { case bad: Unreadable => throw new Unreadable(s"its schema $id cannot be read: ${bad.getMessage}") }
         known.put(id, parsed)
         Some(parsed)
@@ -93,7 +93,7 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
 
   /** References of a schema by name, each behind its own references. */
   private def referenced(schema: JsonNode): Seq[(String, String)] = {
-    val found = mutable.ArrayBuffer.empty[(String, String)]
+    val references = mutable.ArrayBuffer.empty[(String, String)]
     val seen = mutable.Set.empty[(String, String, Int)]
     def visit(node: JsonNode): Unit =
       for (reference <- Option(node.get("references")).fold(Seq.empty[JsonNode])(_.elements.asScala.toSeq)) {
@@ -102,11 +102,11 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
           val other = ask(s"/subjects/${URLEncoder.encode(subject, UTF_8)}/versions/$version")
             .getOrElse(throw new Unreadable(s"version $version of the subject $subject, to which it refers, does not exist"))
           visit(other)
-          found += name -> other.get("schema").asText
+          references += name -> other.get("schema").asText
         }
       }
     visit(schema)
-    found.toSeq
+    references.toSeq
   }
 
   /** The answer to a question; None for one that has none (404). */
@@ -157,7 +157,7 @@ object SchemaRegistry {
     val settings = properties.asScala.toMap
     val _ = open.compute(
       name,
-      (_, found) => if (found != null && found.hasProperties(settings)) found else new SchemaRegistry(name, settings)
+      (_, registered) => if (registered != null && registered.hasProperties(settings)) registered else new SchemaRegistry(name, settings)
     )
   }
 
@@ -193,10 +193,10 @@ object SchemaRegistry {
     def read(kind: String): Option[PrivateKey] =
       try Some(KeyFactory.getInstance(kind).generatePrivate(bytes))
       catch { case _: InvalidKeySpecException => None }
-    val found = Seq("RSA", "EC", "EdDSA").iterator.flatMap(read).nextOption()
+    val privateKey = Seq("RSA", "EC", "EdDSA").iterator.flatMap(read).nextOption()
       .getOrElse(throw new IllegalArgumentException("expected an RSA, EC or EdDSA private key in PKCS #8"))
     val store = emptyStore()
-    store.setKeyEntry("own", found, Array.emptyCharArray, certificates(chain).toArray)
+    store.setKeyEntry("own", privateKey, Array.emptyCharArray, certificates(chain).toArray)
     val factory = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm)
     factory.init(store, Array.emptyCharArray)
     factory.getKeyManagers

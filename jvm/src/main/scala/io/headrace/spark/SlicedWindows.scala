@@ -61,7 +61,7 @@ private final case class Windows(
   val slice: Alias = Alias(starts.head.valExprs.head, "slice")()
 
   def of(moment: Attribute): Seq[Expression] =
-    starts.map(_.transform { case found: Attribute if found.exprId == time.exprId => moment })
+    starts.map(_.transform { case attribute: Attribute if attribute.exprId == time.exprId => moment })
 
   /** True if nothing of `grouped` but one of its keys, the window itself, depends on the window. */
   def areOnlyAKeyOf(grouped: HashAggregateExec): Boolean =

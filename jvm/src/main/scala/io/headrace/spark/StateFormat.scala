@@ -14,10 +14,10 @@ private[spark] final class StateFormat(operator: String, version: Byte, rowForma
 
   /** Throws IllegalStateException for state of another version or of other columns. */
   def check(in: ByteBuffer): Unit = {
-    val found = in.get()
-    if (found != version)
+    val stored = in.get()
+    if (stored != version)
       throw new IllegalStateException(
-        s"expected $operator state of version $version, found version $found: the query must start from a new checkpoint"
+        s"expected $operator state of version $version, found version $stored: the query must start from a new checkpoint"
       )
     if (in.getInt() != rowFormat)
       throw new IllegalStateException(

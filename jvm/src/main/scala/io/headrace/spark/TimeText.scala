@@ -98,10 +98,10 @@ private[spark] object TimeText {
     var at = 16
     var second = 0
     var micros = 0L
-    if (has(text, at, ':')) {
+    if (isAt(text, at, ':')) {
       second = number(text, at + 1, 2)
       at += 3
-      if (has(text, at, '.')) {
+      if (isAt(text, at, '.')) {
         val first = at + 1
         at = first
         while (at < text.length && isDigit(text(at))) {
@@ -120,14 +120,14 @@ private[spark] object TimeText {
   private def offsetSeconds(text: String, at: Int): Option[Long] = {
     val left = text.length - at
     if (left == 0 || left == 1 && text(at) == 'Z') Some(0L)
-    else if (!has(text, at, '+') && !has(text, at, '-')) None
+    else if (!isAt(text, at, '+') && !isAt(text, at, '-')) None
     else {
       val hours = number(text, at + 1, 2)
       val minutes = left match {
-        case 3                            => 0
-        case 5                            => number(text, at + 3, 2)
-        case 6 if has(text, at + 3, ':')  => number(text, at + 4, 2)
-        case _                            => -1
+        case 3                             => 0
+        case 5                             => number(text, at + 3, 2)
+        case 6 if isAt(text, at + 3, ':')  => number(text, at + 4, 2)
+        case _                             => -1
       }
       val seconds = hours * 3600L + minutes * 60L
       Option.when(hours >= 0 && hours <= 18 && minutes >= 0 && minutes <= 59)(if (text(at) == '-') -seconds else seconds)
@@ -148,7 +148,7 @@ private[spark] object TimeText {
       value
     }
 
-  private def has(text: String, at: Int, character: Char): Boolean = at < text.length && text(at) == character
+  private def isAt(text: String, at: Int, character: Char): Boolean = at < text.length && text(at) == character
 
   private def isDigit(character: Char): Boolean = character >= '0' && character <= '9'
 }

@@ -17,16 +17,16 @@ private[spark] final class WatermarkCheckpoint(execution: MicroBatchExecution) {
   import WatermarkCheckpoint._
 
   private val file = new SparkInternals.CheckpointFile(execution, FileName)
-  private val found = file.read().map(parse)
-  private var written = found
+  private val stored = file.read().map(parse)
+  private var written = stored
 
   /** Progress in milliseconds since 1970; empty for a query that has not run. */
-  def maxima: Map[Place, Long] = found.fold(Map.empty[Place, Long])(_.maxima)
+  def maxima: Map[Place, Long] = stored.fold(Map.empty[Place, Long])(_.maxima)
 
   /** The partitions that had rows in the last batch that had any; none in a file of an earlier release. */
-  def newest: Set[Place] = found.fold(Set.empty[Place])(_.newest)
+  def newest: Set[Place] = stored.fold(Set.empty[Place])(_.newest)
 
-  def closed: Option[Closed] = found.flatMap(_.closed)
+  def closed: Option[Closed] = stored.flatMap(_.closed)
 
   /** Replaces the file, whole or not at all; does nothing when nothing is new. */
   def write(maxima: Map[Place, Long], newest: Set[Place], closed: Option[Closed]): Unit = synchronized {

@@ -42,10 +42,10 @@ class AvroSuite extends munit.FunSuite {
   private val one = parsed(record(field("id", "'long'"), field("who", "'string'")))
 
   private def ann(schema: Schema): GenericData.Record = {
-    val found = new GenericData.Record(schema)
-    found.put("id", 7L)
-    found.put("who", "Ann")
-    found
+    val record = new GenericData.Record(schema)
+    record.put("id", 7L)
+    record.put("who", "Ann")
+    record
   }
 
   test("a default that does not fit its type does not matter to a record") {
@@ -154,8 +154,8 @@ class AvroSuite extends munit.FunSuite {
     val basic = Map("uris" -> url, "auth" -> "basic", "username" -> "user", "password" -> "hunter2")
     val registry = new SchemaRegistry("sr", basic)
     assertEquals(registry.schema(6), None)
-    val found = registry.schema(5).map(_.getField("net").schema.getFullName)
-    assertEquals(found, Some("Money"))
+    val name = registry.schema(5).map(_.getField("net").schema.getFullName)
+    assertEquals(name, Some("Money"))
     assertEquals(asked.get, 3)
     val refused = intercept[RegistryAway](new SchemaRegistry("sr", basic + ("password" -> "wrong")).schema(5)).getMessage
     assert(!refused.contains("wrong"))

@@ -71,11 +71,11 @@ class ChangelogAggregateSuite extends PatientSuite {
     case other                                                 => other
   }
 
-  private def checked(changes: Seq[Change], found: Map[String, Seq[Any]]): Unit = {
+  private def checked(changes: Seq[Change], received: Map[String, Seq[Any]]): Unit = {
     val left = changes.groupMapReduce(_.copy(op = 1))(_.op.toInt)(_ + _).toSeq.flatMap { case (row, n) => Seq.fill(n)(row) }
     val expected = batch(left)
-    assertEquals(found.keySet, expected.keySet)
-    for ((key, values) <- expected) assertEquals(comparable(found(key)), comparable(values.updated(18, texts(values(18)))), key)
+    assertEquals(received.keySet, expected.keySet)
+    for ((key, values) <- expected) assertEquals(comparable(received(key)), comparable(values.updated(18, texts(values(18)))), key)
   }
 
   private def texts(sorted: Any): Any = sorted match {

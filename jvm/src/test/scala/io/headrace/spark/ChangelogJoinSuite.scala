@@ -64,8 +64,8 @@ class ChangelogJoinSuite extends PatientSuite {
       val on = expr("k = id") && (if (condition == null) lit(true) else expr(condition))
       val spark = left.toDF("k", "a").join(right.toDF("id", "b"), on, if (how == "semi") "left_semi" else how)
       val rows = spark.select(to_json(struct(columns(how).map(col): _*), Map("ignoreNullFields" -> "false").asJava)).as[String]
-      val found = emitted.filter(_.getString(0) == how).map(row => (Seq[Any](row.getString(1)), row.getByte(2).toInt))
-      assertEquals(summed(found), summed(rows.collect().toSeq.map(row => (Seq[Any](row), 1))), how)
+      val received = emitted.filter(_.getString(0) == how).map(row => (Seq[Any](row.getString(1)), row.getByte(2).toInt))
+      assertEquals(summed(received), summed(rows.collect().toSeq.map(row => (Seq[Any](row), 1))), how)
     }
   }
 

@@ -70,8 +70,8 @@ class IntervalJoinSuite extends PatientSuite {
       val on = expr(if (condition == null) near else s"$near AND $condition")
       val expected = left.toDF("k", "lt", "a").join(right.toDF("id", "rt", "b"), on, how)
         .select(lit(how), col("k"), col("a"), col("id"), col("b"), expr("greatest(lt, rt)"))
-      val found = emitted.filter(row => row.getString(0) == how && row.get(1) != Tick && row.get(3) != Tick)
-      assertEquals(counted(found), counted(expected.collect().toSeq), how)
+      val received = emitted.filter(row => row.getString(0) == how && row.get(1) != Tick && row.get(3) != Tick)
+      assertEquals(counted(received), counted(expected.collect().toSeq), how)
     }
   }
 

@@ -78,11 +78,11 @@ class MatchRecognizeSuite extends PatientSuite {
       def taken(run: Run) = Taken(rows, dropped + run.start, shape.taken(run))
       def begun = new PatternRuns(shape.rowPattern, run => shape.holds(taken(run)))
       var runs = begun
-      val found = ArrayBuffer.empty[(Int, Vector[Int])]
+      val places = ArrayBuffer.empty[(Int, Vector[Int])]
       def collect(find: ArrayBuffer[Run] => Unit): Unit = {
         val matched = ArrayBuffer.empty[Run]
         find(matched)
-        found ++= matched.map(taken(_).places)
+        places ++= matched.map(taken(_).places)
       }
       rows.indices.foreach { at =>
         collect(runs.end(run => shape.withinMs > 0 && rows(at).ms - rows(dropped + run.start).ms >= shape.withinMs, _))
@@ -98,7 +98,7 @@ class MatchRecognizeSuite extends PatientSuite {
         }
       }
       if (shape.withinMs > 0) collect(runs.end(_ => true, _))
-      assertEquals(found.toSeq, expected.map(_.places), s"seed $seed: $shape")
+      assertEquals(places.toSeq, expected.map(_.places), s"seed $seed: $shape")
     }
   }
 
@@ -150,10 +150,10 @@ class MatchRecognizeSuite extends PatientSuite {
         val expected = new Definition(shape, inOrder).matches.map { taken =>
           (inOrder(taken.last).ms, taken.all.map(inOrder(_).id).toList, shape.read("A_prev", taken), shape.read("A_first", taken))
         }
-        val found = emitted.filter(row => row.getInt(0) == at && row.getString(1) == key).map { row =>
+        val received = emitted.filter(row => row.getInt(0) == at && row.getString(1) == key).map { row =>
           (row.getTimestamp(2).getTime, row.getSeq[Int](3).toList, Option(row.get(4)), Option(row.get(5)))
         }
-        assertEquals(found.toSeq, expected, s"seed $seed, key $key: $shape")
+        assertEquals(received.toSeq, expected, s"seed $seed, key $key: $shape")
       }
     }
   }
@@ -171,9 +171,9 @@ class MatchRecognizeSuite extends PatientSuite {
       Navigation("falls", "values", "DOWN", "v", 0),
       Navigation("start_row", "first", null, "id", 0)
     )
-    val found = events.find(pattern, navigations).select("ts", "key", "first", "down", "up", "falls", "start_row")
-    assertEquals(found.schema.map(field => (field.name, field.dataType.sql)).take(6).last, ("falls", "ARRAY<INT>"))
-    running(found) { query =>
+    val matches = events.find(pattern, navigations).select("ts", "key", "first", "down", "up", "falls", "start_row")
+    assertEquals(matches.schema.map(field => (field.name, field.dataType.sql)).take(6).last, ("falls", "ARRAY<INT>"))
+    running(matches) { query =>
       events.add("a", 10, 10, 12, 9, 7)
       events.add("b", 11, 3, 2, 1)
       assertEquals(seen(query.rows()), Nil)
@@ -245,8 +245,8 @@ class MatchRecognizeSuite extends PatientSuite {
       query.rows()
       events.add("a", 12.5, 5, 4, 6)
       events.tick(100)
-      val found = seen(query.rows()).filter(_(1) != null).map(_.tail)
-      assertEquals(found, Seq[Seq[Any]](Seq(1, null, null), Seq(0, 1, null), Seq(5, 0, 1), Seq(6, 4, 5)))
+      val received = seen(query.rows()).filter(_(1) != null).map(_.tail)
+      assertEquals(received, Seq[Seq[Any]](Seq(1, null, null), Seq(0, 1, null), Seq(5, 0, 1), Seq(6, 4, 5)))
     }
   }
 
@@ -271,14 +271,14 @@ class MatchRecognizeSuite extends PatientSuite {
       events.find(again, taken(again), skip, withinMs = 10000).select(lit(skip), col("A"))
     }
     running(waiting.reduce(_ union _)) { query =>
-      def found = query.rows().map(row => (row.getString(0), row.getSeq[Int](1).head))
+      def received = query.rows().map(row => (row.getString(0), row.getSeq[Int](1).head))
       events.add("a", 10, 1, 2, 0, 2)
       events.tick(19.999)
-      assertEquals(found, Seq(("next_row", 2)))
+      assertEquals(received, Seq(("next_row", 2)))
       events.tick(20)
-      assertEquals(found, Seq(("next_row", 2), ("past_last_row", 2)))
+      assertEquals(received, Seq(("next_row", 2), ("past_last_row", 2)))
       events.tick(40)
-      assertEquals(found.size, 2)
+      assertEquals(received.size, 2)
     }
   }
 
@@ -373,8 +373,8 @@ class MatchRecognizeSuite extends PatientSuite {
   test("the time of a match is an event time, by which windows count") {
     val events = new Events
     val pattern = Seq(one("A", "a0 > 0"), one("B"))
-    val found = events.find(pattern, taken(pattern))
-    val counted = found.groupBy(window(col("ts"), "10 seconds")).count()
+    val matches = events.find(pattern, taken(pattern))
+    val counted = matches.groupBy(window(col("ts"), "10 seconds")).count()
     running(counted) { query =>
       events.add("a", 10, 1, 2, 3, 4)
       events.add("a", 19, 1, 2)

@@ -271,7 +271,7 @@ class PartitionWatermarkSuite extends PatientSuite {
     assertEquals(PartitionWatermark.describe(UUID.randomUUID().toString), """{"active":false}""")
   }
 
-  private def told(query: Running): String = RowCounts.take(query.query, query.query.lastProgress.batchId)
+  private def rowCounts(query: Running): String = RowCounts.take(query.query, query.query.lastProgress.batchId)
 
   test("every late row is counted, though they are one group, and every row without a time") {
     val source = new Source(partitions = 1)
@@ -283,13 +283,13 @@ class PartitionWatermarkSuite extends PatientSuite {
       source.add(0, 29.9, 30)
       source.stream.addData(Seq.fill(3)(("t", 0, null.asInstanceOf[Timestamp], "no time")))
       query.rows()
-      assertEquals(told(query), """{"counts":{"late_rows":501,"timeless_rows":3},"spellings":{}}""")
-      assertEquals(told(query), """{"counts":{},"spellings":{}}""")
+      assertEquals(rowCounts(query), """{"counts":{"late_rows":501,"timeless_rows":3},"spellings":{}}""")
+      assertEquals(rowCounts(query), """{"counts":{},"spellings":{}}""")
     }
     running(source.counts, checkpoint) { query =>
       source.add(0, 8)
       query.rows()
-      assertEquals(told(query), """{"counts":{"late_rows":1},"spellings":{}}""")
+      assertEquals(rowCounts(query), """{"counts":{"late_rows":1},"spellings":{}}""")
       source.add(0, 50)
       assertEquals(counted(query), Map(30.0 -> 2L))
     }
@@ -302,7 +302,7 @@ class PartitionWatermarkSuite extends PatientSuite {
       query.rows()
       source.add(0, 4, 6)
       query.rows()
-      assertEquals(told(query), """{"counts":{"late_rows":1},"spellings":{}}""")
+      assertEquals(rowCounts(query), """{"counts":{"late_rows":1},"spellings":{}}""")
       source.add(0, 100)
       assertEquals(counted(query), Map(-5.0 -> 1L, 0.0 -> 1L, 5.0 -> 2L, 10.0 -> 1L))
     }
@@ -318,7 +318,7 @@ class PartitionWatermarkSuite extends PatientSuite {
       val open = Timestamp.from(Instant.ofEpochSecond(20).plusNanos(1000))
       source.stream.addData(("t", 0, over, "over"), ("t", 0, open, "open"), ("t", 0, at(5), "over"))
       query.rows()
-      assertEquals(told(query), """{"counts":{"late_rows":2},"spellings":{}}""")
+      assertEquals(rowCounts(query), """{"counts":{"late_rows":2},"spellings":{}}""")
       source.add(0, 100)
       assertEquals(counted(query), Map(20.0 -> 2L))
     }
@@ -335,7 +335,7 @@ class PartitionWatermarkSuite extends PatientSuite {
         assert(query.eventually(query.rows().size == round))
       }
       assertEquals(query.rows().map(_.getLong(1)), Seq(2L, 2L))
-      assertEquals(told(query), """{"counts":{},"spellings":{}}""")
+      assertEquals(rowCounts(query), """{"counts":{},"spellings":{}}""")
     }
   }
 
@@ -351,7 +351,7 @@ class PartitionWatermarkSuite extends PatientSuite {
       source.stream.addData(("u", 3, at(7), "a"), ("u", 3, at(60), "a"))
       assertEquals(query.watermark(), 50.0)
       assertEquals(counted(query), Map(0.0 -> 3L))
-      assertEquals(told(query), """{"counts":{},"spellings":{}}""")
+      assertEquals(rowCounts(query), """{"counts":{},"spellings":{}}""")
     }
   }
 
@@ -361,7 +361,7 @@ class PartitionWatermarkSuite extends PatientSuite {
       source.add(0, 5)
       source.stream.addData(("t", 0, at(5000), "gone"), ("t", 0, null.asInstanceOf[Timestamp], "gone"))
       assertEquals(query.watermark(), 5.0)
-      assertEquals(told(query), """{"counts":{},"spellings":{}}""")
+      assertEquals(rowCounts(query), """{"counts":{},"spellings":{}}""")
     }
   }
 

@@ -75,11 +75,11 @@ class PromptWindowsSuite extends PatientSuite {
         }
         assert(isPrompt(query))
         if (part eq rest) source.stream.addData(Seq(0, 1).map(partition => (partition, at(5000), "end", 0)))
-        val found = query.rows().map(_.toString)
+        val received = query.rows().map(_.toString)
         val ofEnd = if (slide == "2 seconds") 5 else 1
-        val open = if (part eq cut) counts(cut.toDF("partition", "ts", "k", "v"), slide).count() - found.size else ofEnd
+        val open = if (part eq cut) counts(cut.toDF("partition", "ts", "k", "v"), slide).count() - received.size else ofEnd
         assertEquals(query.query.lastProgress.stateOperators.head.numRowsTotal, open, s"seed $seed")
-        found
+        received
       }
       val expected = counts(rows.toDF("partition", "ts", "k", "v"), slide).collect().map(_.toString).sorted.toSeq
       assertEquals(came.flatten.sorted, expected, s"seed $seed")

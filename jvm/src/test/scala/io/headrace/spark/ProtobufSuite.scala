@@ -199,9 +199,9 @@ class ProtobufSuite extends munit.FunSuite {
 
   test("a record says by which schema it was written, and which of its messages it is") {
     val files = Map(1 -> linked(all), 2 -> linked(file("proto3", message("Other", field("n", 4, Type.TYPE_INT32)))))
-    def read(record: Array[Byte], wanted: String = ""): Either[String, Any] = {
+    def read(record: Array[Byte], messageName: String = ""): Either[String, Any] = {
       val of = kind("n: BIGINT, x: INT")
-      val row = new ProtobufDecoder(of, new ProtobufDecoder.Registered(files.get, wanted), (_, _) => ()).decode(record)
+      val row = new ProtobufDecoder(of, new ProtobufDecoder.Registered(files.get, messageName), (_, _) => ()).decode(record)
       if (row.isNullAt(1)) Right(CatalystTypeConverters.convertToScala(row.get(0, of), of)) else Left(row.getUTF8String(1).toString)
     }
     val other = Seq[Byte](2, 2)

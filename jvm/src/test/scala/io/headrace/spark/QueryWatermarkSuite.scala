@@ -12,7 +12,7 @@ class QueryWatermarkSuite extends PatientSuite {
   private def one(source: SourceSettings, boundaryMs: Long = 0) =
     new QueryWatermark(Map(orders -> source), boundaryMs, Started)
 
-  private def rows(has: (Int, Boolean)*) = SourceProgress.Partitions(has.toMap)
+  private def rows(haveRows: (Int, Boolean)*) = SourceProgress.Partitions(haveRows.toMap)
 
   test("it is the minimum over the partitions, less the delay") {
     val watermark = one(settings(3, delayMs = 10))

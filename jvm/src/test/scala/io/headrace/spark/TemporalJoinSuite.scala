@@ -246,9 +246,9 @@ class TemporalJoinSuite extends PatientSuite {
         val version = unique.filter(version => version._1 == key && version._2 <= second).maxByOption(_._2)
         (key, second.toDouble, n, version.filterNot(_._4).map(_._3).orNull)
       }
-      val found = seen(query.rows())
-      assertEquals(found.sortBy(_._3), expected.sortBy(_._3))
-      for (key <- keys) assertEquals(found.filter(_._1 == key).map(_._2), found.filter(_._1 == key).map(_._2).sorted)
+      val received = seen(query.rows())
+      assertEquals(received.sortBy(_._3), expected.sortBy(_._3))
+      for (key <- keys) assertEquals(received.filter(_._1 == key).map(_._2), received.filter(_._1 == key).map(_._2).sorted)
     }
   }
 }

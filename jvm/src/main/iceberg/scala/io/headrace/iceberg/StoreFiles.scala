@@ -21,16 +21,16 @@ object StoreFiles {
   private val Nobody = Map(Provider -> "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider")
 
   /** Keys of the catalog are used if the store has none, and the region likewise. */
-  def apply(store: util.Map[String, String], told: util.Map[String, String]): FileIO = {
+  def apply(store: util.Map[String, String], settings: util.Map[String, String]): FileIO = {
     val own = store.asScala.filter { case (name, _) => Prefixes.exists(name.startsWith) }.toMap
     val known = own.contains(Keys.head) || own.contains(Provider)
-    val keys = if (known) Map.empty[String, String] else chosen(told, Keys)
+    val keys = if (known) Map.empty[String, String] else chosen(settings, Keys)
     val nobody = if (known || keys.contains(Keys.head)) Map.empty[String, String] else Nobody
     val files = new S3FileIO()
-    files.initialize((chosen(told, Seq(Region)) ++ own ++ keys ++ nobody).asJava)
+    files.initialize((chosen(settings, Seq(Region)) ++ own ++ keys ++ nobody).asJava)
     files
   }
 
-  private def chosen(told: util.Map[String, String], names: Seq[String]): Map[String, String] =
-    names.flatMap(name => Option(told.get(name)).map(name -> _)).toMap
+  private def chosen(settings: util.Map[String, String], names: Seq[String]): Map[String, String] =
+    names.flatMap(name => Option(settings.get(name)).map(name -> _)).toMap
 }

@@ -14,7 +14,7 @@ object StoreMaintenance {
   /** Number of data files and of delete files of a table. */
   def files(session: SparkSession, name: String): Array[Long] = {
     val summary = Option(StoreTables.load(session, name).currentSnapshot()).map(_.summary())
-    def total(of: String): Long = summary.flatMap(told => Option(told.get(of))).fold(0L)(_.toLong)
+    def total(of: String): Long = summary.flatMap(totals => Option(totals.get(of))).fold(0L)(_.toLong)
     Array(total(SnapshotSummary.TOTAL_DATA_FILES_PROP), total(SnapshotSummary.TOTAL_DELETE_FILES_PROP))
   }
 
@@ -22,10 +22,10 @@ object StoreMaintenance {
     * without them, and delete files that then say nothing any more are dropped. One commit for each of the two.
     */
   def compact(session: SparkSession, name: String): Unit = {
-    val found = StoreTables.load(session, name)
-    if (found.currentSnapshot() != null) {
+    val table = StoreTables.load(session, name)
+    if (table.currentSnapshot() != null) {
       val actions = SparkActions.get(session)
-      actions.rewriteDataFiles(found).option("min-input-files", "2").option("delete-file-threshold", "1").execute()
+      actions.rewriteDataFiles(table).option("min-input-files", "2").option("delete-file-threshold", "1").execute()
       if (files(session, name)(1) > 0)
         actions.rewritePositionDeletes(StoreTables.load(session, name)).option("rewrite-all", "true").execute()
     }
@@ -42,16 +42,16 @@ object StoreMaintenance {
       queries: util.List[String],
       ids: util.List[String]
   ): Array[Long] = {
-    val found = StoreTables.load(session, name)
-    val before = found.snapshots().asScala.toSeq
-    val written = queries.asScala.flatMap(query => StoreTables.newest(found, queryProperty, query))
+    val table = StoreTables.load(session, name)
+    val before = table.snapshots().asScala.toSeq
+    val written = queries.asScala.flatMap(query => StoreTables.newest(table, queryProperty, query))
     val read = before.filter(snapshot => ids.contains(snapshot.snapshotId().toString))
     // Those in between stay too: an ancestor is found from the newest back only, as long as none is missing.
     val end = (written ++ read).map(_.timestampMillis()).foldLeft(olderThan)(_ min _)
-    SparkActions.get(session).expireSnapshots(found).expireOlderThan(end).retainLast(1).execute()
-    found.refresh()
-    val after = found.snapshots().asScala.toSeq
-    val kept = after.count(snapshot => isBetween(snapshot, end, olderThan) && snapshot != found.currentSnapshot())
+    SparkActions.get(session).expireSnapshots(table).expireOlderThan(end).retainLast(1).execute()
+    table.refresh()
+    val after = table.snapshots().asScala.toSeq
+    val kept = after.count(snapshot => isBetween(snapshot, end, olderThan) && snapshot != table.currentSnapshot())
     Array(before.size - after.size, kept)
   }
 

@@ -23,5 +23,5 @@ class StoreRestCatalog extends RESTCatalog {
   override protected def newSessionCatalog(
       client: JFunction[util.Map[String, String], RESTClient]
   ): RESTSessionCatalog =
-    new RESTSessionCatalog(settings => CatalogAnswers(client(settings)), (_, told) => StoreFiles(store, told))
+    new RESTSessionCatalog(settings => CatalogAnswers(client(settings)), (_, properties) => StoreFiles(store, properties))
 }

@@ -103,9 +103,9 @@ private final class ExchangedRDD(rows: RDD[InternalRow], count: Int, partitioner
   override protected def getPartitions: Array[Partition] = Array.tabulate(count)(new NumberedPartition(_))
 
   override def compute(split: Partition, task: TaskContext): Iterator[InternalRow] = {
-    val found = exchanged(split.index).iterator
+    val rows = exchanged(split.index).iterator
     StateStoreThreadLocalTracker.clearStore()
-    found
+    rows
   }
 }
 

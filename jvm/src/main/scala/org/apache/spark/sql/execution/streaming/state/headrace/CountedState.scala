@@ -92,7 +92,7 @@ private[headrace] final class CountedRocksDB(
   private val internal = mutable.Set.empty[String]
 
   /** Presence of rows by the hashes of keys. */
-  private var found = mutable.LongMap.empty[JBoolean]
+  private var presence = mutable.LongMap.empty[JBoolean]
   private var iterated: Array[Byte] = _
   private var iteratedFamily = ""
   private var added = false
@@ -149,7 +149,7 @@ private[headrace] final class CountedRocksDB(
 
   override def get(key: Array[Byte], family: String): Array[Byte] = {
     val value = super.get(key, family)
-    if (counts(family)) found.update(hash(key, family), value != null)
+    if (counts(family)) presence.update(hash(key, family), value != null)
     value
   }
 
@@ -213,12 +213,12 @@ private[headrace] final class CountedRocksDB(
 
   private def becomes(key: Array[Byte], family: String, there: Boolean): Unit = if (counts(family)) {
     val hashed = hash(key, family)
-    val known = found.getOrNull(hashed)
+    val known = presence.getOrNull(hashed)
     val before =
       if (known != null) known.booleanValue
       else !added && ((family == iteratedFamily && Arrays.equals(key, iterated)) || super.get(key, family) != null)
     if (there && !before) rows += 1 else if (before && !there) rows -= 1
-    found.update(hashed, there)
+    presence.update(hashed, there)
   }
 
   private def counts(family: String): Boolean = rows != Unknown && !internal.contains(family)
@@ -227,7 +227,7 @@ private[headrace] final class CountedRocksDB(
     XXH64.hashUnsafeBytes(key, Platform.BYTE_ARRAY_OFFSET, key.length, family.hashCode)
 
   private def forget(): Unit = {
-    found = mutable.LongMap.empty
+    presence = mutable.LongMap.empty
     iterated = null
   }
 }

@@ -206,8 +206,8 @@ private final class ClosedWindows(
   }
 
   private def ofBatch(): InternalRow = {
-    var found: InternalRow = null
-    while (found == null && rows.hasNext) {
+    var dueRow: InternalRow = null
+    while (dueRow == null && rows.hasNext) {
       val group = rows.next().asInstanceOf[UnsafeRow]
       val end = groupEnd.of(group)
       val isNew = before.exists(end > _.last)
@@ -217,14 +217,14 @@ private final class ClosedWindows(
           groups.remove(store, groups.getKey(group))
           removed += 1
         }
-        found = group
+        dueRow = group
       } else {
         if (isNew) counted.get.adding(groups.put(store, group)) else groups.put(store, group)
         after = after.and(end)
         updated += 1
       }
     }
-    found
+    dueRow
   }
 
   /** The state is gone through only when some window of it may be due. */
@@ -239,17 +239,17 @@ private final class ClosedWindows(
   }
 
   private def ofState(): InternalRow = {
-    var found: InternalRow = null
-    while (found == null && state.hasNext) {
+    var dueRow: InternalRow = null
+    while (dueRow == null && state.hasNext) {
       val pair = state.next()
       val end = keyEnd.of(pair.key)
       if (end <= due) {
         groups.remove(store, pair.key)
         removed += 1
-        found = pair.value
+        dueRow = pair.value
       } else after = after.and(end)
     }
-    found
+    dueRow
   }
 
   override protected def close(): Unit = {
@@ -275,11 +275,11 @@ private final class StateMetrics(named: Map[String, SQLMetric], instances: Map[S
 
   /** Says what `store` is like when it is committed. */
   def of(store: StateStore): Unit = {
-    val found = store.metrics
+    val storeMetrics = store.metrics
     named("numStateStoreInstances") += 1
-    named("numTotalStateRows") += found.numKeys
-    named("stateMemory") += found.memoryUsedBytes
-    found.customMetrics.foreach { case (metric, value) => named(metric.name) += value }
-    found.instanceMetrics.foreach { case (metric, value) => instances(metric).set(metric.combine(instances(metric), value)) }
+    named("numTotalStateRows") += storeMetrics.numKeys
+    named("stateMemory") += storeMetrics.memoryUsedBytes
+    storeMetrics.customMetrics.foreach { case (metric, value) => named(metric.name) += value }
+    storeMetrics.instanceMetrics.foreach { case (metric, value) => instances(metric).set(metric.combine(instances(metric), value)) }
   }
 }
