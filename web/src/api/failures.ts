@@ -53,8 +53,8 @@ export function readSqlFailure(sqlState: string, serverMessage: string): SqlFail
       lines.push(line.trimEnd());
     }
   }
-  const found = POSITION.exec(serverMessage);
-  const position = found === null ? null : { line: Number(found[1]), column: Number(found[2]) };
+  const match = POSITION.exec(serverMessage);
+  const position = match === null ? null : { line: Number(match[1]), column: Number(match[2]) };
   const isUsable = position !== null && position.line >= 1 && position.column >= 1;
   return {
     kind: "sql",

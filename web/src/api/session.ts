@@ -25,8 +25,8 @@ export const SINGLE_SIGN_ON = "/v2/session/openid";
 export async function singleSignOn(): Promise<string | null> {
   try {
     const response = await fetch(new URL("/v2/session/provider", location.origin), { cache: "no-store" });
-    const found: unknown = response.ok ? await response.json() : null;
-    const name = typeof found === "object" && found !== null && "name" in found ? found.name : null;
+    const body: unknown = response.ok ? await response.json() : null;
+    const name = typeof body === "object" && body !== null && "name" in body ? body.name : null;
     return typeof name === "string" ? name : null;
   } catch {
     return null;

@@ -16,10 +16,10 @@ export function readPath(name: string): readonly string[] {
   const parts: string[] = [];
   let rest = name;
   while (rest !== "") {
-    const found = QUOTED_PART.exec(rest);
-    if (found === null) return [name];
-    parts.push(found[1]?.replaceAll('""', '"') ?? found[2]?.replaceAll("``", "`") ?? found[3] ?? "");
-    rest = rest.slice(found[0].length);
+    const match = QUOTED_PART.exec(rest);
+    if (match === null) return [name];
+    parts.push(match[1]?.replaceAll('""', '"') ?? match[2]?.replaceAll("``", "`") ?? match[3] ?? "");
+    rest = rest.slice(match[0].length);
   }
   return parts;
 }

@@ -36,8 +36,8 @@ function tokenAt(text: string, at: number): Token {
 }
 
 function endOf(text: string, mark: string, from: number): number {
-  const found = text.indexOf(mark, from);
-  return found < 0 ? text.length : found + mark.length;
+  const start = text.indexOf(mark, from);
+  return start < 0 ? text.length : start + mark.length;
 }
 
 export function splitStatements(text: string): readonly Statement[] {
