@@ -27,9 +27,9 @@ def throughput(shape: Shape) -> Callable[[Rig], Figures]:
         else:
             ours = _on_headrace(rig, shape)
             theirs = peer.measure(shape, rig.sizes, topics)
-        (figures, rows), (rate, cpu, found_there) = ours, theirs
-        if rows != found_there:
-            raise RuntimeError(f"the results differ: Headrace {rows}, Flink {found_there}")
+        (figures, rows), (rate, cpu, flink_rows) = ours, theirs
+        if rows != flink_rows:
+            raise RuntimeError(f"the results differ: Headrace {rows}, Flink {flink_rows}")
         return {
             **figures,
             "flink_records_per_s": rate,

@@ -56,7 +56,7 @@ def _compared(
     postgresql: PostgresServer, door: RestDoor, kafka: KafkaClient, folder: Path
 ) -> tuple[list[str], bool]:
     """A line for each field of each kind of change; and whether one differs that should not."""
-    theirs, ours = _told(postgresql, door, kafka, folder)
+    theirs, ours = _read_both(postgresql, door, kafka, folder)
     (unsent,) = filter(_is_unsent, theirs)
     theirs.remove(unsent)
     lines = [
@@ -79,7 +79,7 @@ def _compared(
     return lines, differs
 
 
-def _told(
+def _read_both(
     postgresql: PostgresServer, door: RestDoor, kafka: KafkaClient, folder: Path
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return Debezium's and our changes of the same statements."""

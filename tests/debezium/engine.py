@@ -63,7 +63,7 @@ class Engine:
         )
         self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
         java: Any = self._gateway.jvm
-        self._told = java.java.util.concurrent.LinkedBlockingQueue()
+        self._events = java.java.util.concurrent.LinkedBlockingQueue()
         self._failed = java.java.util.ArrayList()
         properties = java.java.util.Properties()
         for name, value in self._properties.items():
@@ -84,7 +84,7 @@ class Engine:
         )
         builder = builder.using(proxies.asInterfaceInstance(callback, reason))
         self._engine = builder.notifying(
-            proxies.asInterfaceInstance(consumer, self._add(java, self._told))
+            proxies.asInterfaceInstance(consumer, self._add(java, self._events))
         ).build()
         self._thread = java.java.lang.Thread(self._engine)
         self._thread.start()
@@ -100,11 +100,11 @@ class Engine:
     def count(self) -> int:
         """Return the number of changes so far."""
         assert self._thread.isAlive(), [str(error) for error in self._failed.toArray()]
-        return int(self._told.size())
+        return int(self._events.size())
 
     def changes(self) -> list[dict[str, Any]]:
         """Return the changes so far in order; numbers with a fraction are decimals."""
-        return [json.loads(event.value(), parse_float=Decimal) for event in self._told.toArray()]
+        return [json.loads(event.value(), parse_float=Decimal) for event in self._events.toArray()]
 
     def _add(self, java: Any, queue: Any) -> Any:
         takes = java.java.lang.invoke.MethodType.methodType(

@@ -95,11 +95,11 @@ def _on_flink(
             group, left = left[:AT_ONCE], left[AT_ONCE:]
             jobs: list[tuple[Case, list[str], int]] = []
             for case in group:
-                with _told(case, verdicts):
+                with _reported(case, verdicts):
                     names, job = _start_on_flink(flink, kafka, case)
                     jobs.append((case, names, job))
             for case, names, job in jobs:
-                with _told(case, verdicts):
+                with _reported(case, verdicts):
                     flink.wait(job)
                     rows = bag(kafka.consume(f"flink_{case.name}"), names, changelog=bool(case.key))
                     results[case.name] = Expected(names, rows)
@@ -109,7 +109,7 @@ def _on_flink(
 
 
 @contextmanager
-def _told(case: Case, verdicts: list[Verdict]) -> Iterator[None]:
+def _reported(case: Case, verdicts: list[Verdict]) -> Iterator[None]:
     """Turn Flink's refusals and failures into verdicts."""
     try:
         yield

@@ -74,7 +74,7 @@ def test_a_batch_that_is_read_again_has_the_same_records_of_packages(
     received: list[tuple[bytes, bytes]] = []
     offset = reading().initialOffset()
 
-    def all_are_told() -> bool:
+    def are_all_read() -> bool:
         nonlocal offset
         given, end = (source := reading()).read(offset)
         rows = [row for batch in given for row in batch.to_pylist()]
@@ -86,5 +86,5 @@ def test_a_batch_that_is_read_again_has_the_same_records_of_packages(
         source._reader.stop()
         return len(received) >= len(expected)
 
-    until(all_are_told, lambda: f"{len(expected)} records, found {received}")
+    until(are_all_read, lambda: f"{len(expected)} records, found {received}")
     assert received == expected

@@ -62,7 +62,7 @@ def test_each_record_comes_once_and_in_order_over_reshards_and_kills(
         else:
             kinesis.split(stream, chance.choice(open_shards)["ShardId"])
 
-    def is_told() -> bool:
+    def are_all_read() -> bool:
         nonlocal written, reading, offset
         if written < RECORDS:
             kinesis.put(stream, [(f"k{n % 7}", str(n)) for n in range(written, written + 40)])
@@ -79,7 +79,7 @@ def test_each_record_comes_once_and_in_order_over_reshards_and_kills(
         offset = end
         return written == RECORDS == len(received)
 
-    until(is_told, lambda: f"{RECORDS} records, found {len(received)}")
+    until(are_all_read, lambda: f"{RECORDS} records, found {len(received)}")
     assert len(kinesis.shards(stream)) > 4
     assert sorted(int(row["value"]) for row in received) == list(range(RECORDS))
     for key in range(7):

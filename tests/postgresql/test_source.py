@@ -50,7 +50,7 @@ def test_batches_are_given_again_as_they_were(
     offset: Offset = json.loads(json.dumps(stream.initialOffset()))
     received: list[dict[str, object]] = []
 
-    def is_told() -> bool:
+    def are_all_read() -> bool:
         nonlocal stream, offset
         a = chance.randint(1, 30)
         postgresql.execute(f'UPDATE "{schema}".t SET n = n + 1 WHERE id BETWEEN {a} AND {a + 2}')
@@ -66,7 +66,7 @@ def test_batches_are_given_again_as_they_were(
         offset = end
         return len(received) >= 80
 
-    until(is_told, lambda: f"80 changes, found {len(received)}")
+    until(are_all_read, lambda: f"80 changes, found {len(received)}")
     stream.stop()
     assert [row["__headrace_sequence"] for row in received] == list(range(len(received)))
     known: dict[int, int] = {}

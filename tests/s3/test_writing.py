@@ -17,7 +17,7 @@ from harness.avro_files import framed, record_schema
 from harness.s3 import S3Client
 from harness.spark import spark_session
 from headrace.connectors.s3.client import files
-from headrace.connectors.s3.spark.reading import Folder, found_parts, rows_of
+from headrace.connectors.s3.spark.reading import Folder, parts_of_files, rows_of
 from headrace.connectors.s3.spark.writing import writer
 from headrace.connectors.streaming import RowSinkRequest
 from headrace.core.schema import Column
@@ -90,7 +90,7 @@ def test_rows_and_back(
     writer(request)(batch, 0)
     assert s3.keys(f"{seed}/") == written
 
-    parts_table = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    parts_table = parts_of_files(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
     parts = spark.createDataFrame(
         parts_table.to_pylist(), "file STRING, number BIGINT, start BIGINT, end BIGINT"
     )
@@ -110,7 +110,7 @@ def test_avro_of_others(spark: SparkSession, s3: S3Client, store: Store, seed: s
     one, two, three = (bytes(row["value"])[5:] for row in encoded)
     s3.put(f"{seed}/a.avro", framed(schema, [[one, two], [three]], codec))
     options = {"value.format": "avro"}
-    parts_table = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    parts_table = parts_of_files(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
     kinds = "file STRING, number BIGINT, start BIGINT, end BIGINT"
     folder = Folder.of(store, s3.bucket, f"{s3.bucket}.{seed}", COLUMNS, options)
     read = rows_of(spark.createDataFrame(parts_table.to_pylist(), kinds), folder, on_error="terminate")
@@ -123,7 +123,7 @@ def test_avro_of_others(spark: SparkSession, s3: S3Client, store: Store, seed: s
     s3.put(f"{seed}/b.avro", framed(record_schema(id="string"), [[b"\x02x"]], codec))
     s3.put(f"{seed}/c.avro", framed("[", [[b"x"]], codec))
     s3.put(f"{seed}/d.avro", framed(schema, [[one], [two[:-1]]], codec))
-    parts_table = found_parts(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
+    parts_table = parts_of_files(list(enumerate(files(s3.boto, s3.bucket, f"{seed}/"))))
     parts = spark.createDataFrame(parts_table.to_pylist(), kinds)
     kept = rows_of(parts, folder, on_error="ignore").select("id").collect()
     assert sorted(row["id"] for row in kept) == [1, 1, 2, 3]

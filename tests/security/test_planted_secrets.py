@@ -103,7 +103,7 @@ def test_secrets_are_nowhere_to_be_seen(
     )
     said["/metrics"] = metrics.text
 
-    contents = {**_told(said), **_kept(headrace_server), **_of_processes(headrace_server)}
+    contents = {**_answers(said), **_kept(headrace_server), **_of_processes(headrace_server)}
     seen = {
         (name, place)
         for name, secret in secrets.items()
@@ -153,7 +153,7 @@ def _run_queries(
     until(lambda: all(kafka.consume(f"{name}_copy_{seed}") for name in stores), "every result")
 
 
-def _told(said: Mapping[str, str]) -> dict[str, bytes]:
+def _answers(said: Mapping[str, str]) -> dict[str, bytes]:
     return {
         f"answer to {text[:60]}": answer.encode()
         for text, answer in said.items()

@@ -141,12 +141,12 @@ def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
                 hint="Add GROUP BY window_start, window_end.",
                 span=window.span,
             )
-        told_apart = any(
+        has_key = any(
             reference.column not in (WINDOW_START, WINDOW_END, WINDOW_TIME)
             for key in node.group_by
             for reference in references(key)
         )
-        if window.kind is WindowKind.SESSION and not told_apart:
+        if window.kind is WindowKind.SESSION and not has_key:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "sessions over all rows together are not supported",
@@ -311,7 +311,7 @@ def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
     """
     if plan.snapshot:
         return
-    by_key = set(_found_by_key(plan.root)) if traits(plan.root).key is not None else set()
+    by_key = set(_keyed_nodes(plan.root)) if traits(plan.root).key is not None else set()
     for node in nodes(plan.root):
         kept = id(node) in by_key
         if isinstance(node, LookupJoin) and not kept and not traits(node.left).insert_only:
@@ -321,11 +321,11 @@ def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
                 raise _unrepeatable(f"{call.function.name}() returns another value each time", call.span)
 
 
-def _found_by_key(node: LogicalNode) -> Iterator[int]:
+def _keyed_nodes(node: LogicalNode) -> Iterator[int]:
     """Yield the identities of the nodes between the output and the first one that compares rows with one another."""
     yield id(node)
     if isinstance(node, Project | Subquery | Sort | Limit):
-        yield from _found_by_key(node.input)
+        yield from _keyed_nodes(node.input)
 
 
 def computed_again(node: LogicalNode, *, items: bool) -> Iterator[Expression]:

@@ -36,7 +36,7 @@ def inlined(query: exp.Query, known: Virtual) -> exp.Query:
     for table in list(made.find_all(exp.Table)):
         name = virtual_name(table)
         if name is not None:
-            _put(table, _found(name, known, span_of(table)).copy(), name)
+            _put(table, _definition(name, known, span_of(table)).copy(), name)
     sources = sum(1 for _ in made.find_all(exp.Table))
     if sources > SOURCES_MAX:
         raise UserError(
@@ -60,7 +60,7 @@ def qualified(query: exp.Query, session: SessionContext) -> exp.Query:
     return made
 
 
-def _found(name: RelationName, known: Virtual, span: Span | None) -> exp.Query:
+def _definition(name: RelationName, known: Virtual, span: Span | None) -> exp.Query:
     if name not in known:
         names = [str(other) for other in known]
         raise UserError(

@@ -343,7 +343,7 @@ class Query:
     more_sinks: tuple[RelationName, ...] = ()
 
     @property
-    def is_wanted(self) -> bool:
+    def should_run(self) -> bool:
         """True if it should run."""
         return self.desired_state is DesiredState.RUNNING
 

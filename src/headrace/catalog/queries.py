@@ -100,7 +100,7 @@ def write_names(storage: Storage, query: Query) -> None:
 
 def _put(storage: Storage, query: Query) -> None:
     state = storage.state
-    done = not query.is_wanted and query.actual_state is QueryState.TERMINATED
+    done = not query.should_run and query.actual_state is QueryState.TERMINATED
     others = {key: value for key, value in state.queries.items() if key != query.id}
     storage.put(replace(state, queries=others if done else {**others, query.id: query}))
 

@@ -153,5 +153,5 @@ class Drivers:
 
     def _has_queries(self, pool: str) -> bool:
         return any(
-            query.compute_pool == pool and query.is_wanted for query in self._catalog.unfinished_queries()
+            query.compute_pool == pool and query.should_run for query in self._catalog.unfinished_queries()
         )

@@ -164,7 +164,7 @@ class Supervisor:
         for query_id, record in self._records.items():
             if record.silent_store is not None and record.silent_store[0] == name:
                 query = self._unfinished(query_id)
-                if query is not None and query.is_wanted and query.actual_state is QueryState.RESTARTING:
+                if query is not None and query.should_run and query.actual_state is QueryState.RESTARTING:
                     return record.silent_store[1]
         return None
 
@@ -252,7 +252,7 @@ class Supervisor:
         if record is None or query is None or record.run is None or not _is_end_of(message, record.run):
             return
         stopping, record.run = record.run.stopping, None
-        if not query.is_wanted:
+        if not query.should_run:
             await self._becomes(query, QueryState.TERMINATED)
         elif stopping:
             await self._becomes(query, *self._waiting(query))
@@ -280,7 +280,7 @@ class Supervisor:
             query = self._unfinished(query_id)
             if query is None:
                 continue
-            if not query.is_wanted:
+            if not query.should_run:
                 await self._becomes(query, QueryState.TERMINATED, reason)
             else:
                 await self._becomes(query, QueryState.RESTARTING, reason, restarts=query.restarts + 1)
@@ -329,7 +329,7 @@ class Supervisor:
         return pools | {query.compute_pool for query in unfinished if query.actual_state not in idle}
 
     async def _reconcile(self, query: Query) -> None:
-        if not query.is_wanted:
+        if not query.should_run:
             await self._terminate(query)
             return
         record = self._records.setdefault(query.id, _Record())

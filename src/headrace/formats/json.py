@@ -61,7 +61,9 @@ class Json(TextFormat):
     def written(self, fields: Sequence[Field]) -> str:
         """Return to_json with NULLs included."""
         layout = self.timestamps or "sql"
-        values = ", ".join(f"{text_sql(name)}, {_told(value, kind, layout)}" for name, value, kind in fields)
+        values = ", ".join(
+            f"{text_sql(name)}, {_nested_sql(value, kind, layout)}" for name, value, kind in fields
+        )
         return f"CAST(to_json(named_struct({values}), map('ignoreNullFields', 'false')) AS BINARY)"
 
 
@@ -84,7 +86,7 @@ def timestamp_sql(value: str, kind: Timestamp, layout: TimestampFormat) -> str:
     return f"headrace_time_text({value}, {text_sql(layout)}, {precise}, {text_sql(zone)})"
 
 
-def _told(value: str, kind: DataType, layout: TimestampFormat, depth: int = 0) -> str:
+def _nested_sql(value: str, kind: DataType, layout: TimestampFormat, depth: int = 0) -> str:
     """Return SQL of a value whose nested times are texts, since Spark writes all nested times in one layout."""
     if not _has_time(kind):
         return value
@@ -92,13 +94,13 @@ def _told(value: str, kind: DataType, layout: TimestampFormat, depth: int = 0) -
         case Timestamp():
             return timestamp_sql(value, kind, layout)
         case Array(element):
-            return f"transform({value}, v{depth} -> {_told(f'v{depth}', element, layout, depth + 1)})"
+            return f"transform({value}, v{depth} -> {_nested_sql(f'v{depth}', element, layout, depth + 1)})"
         case Map(_, item):
-            item_sql = _told(f"v{depth}", item, layout, depth + 1)
+            item_sql = _nested_sql(f"v{depth}", item, layout, depth + 1)
             return f"transform_values({value}, (k{depth}, v{depth}) -> {item_sql})"
         case Struct(fields):
             fields_sql = ", ".join(
-                f"{text_sql(name)}, {_told(f'({value}).{name_sql(name)}', field, layout, depth)}"
+                f"{text_sql(name)}, {_nested_sql(f'({value}).{name_sql(name)}', field, layout, depth)}"
                 for name, field in fields
             )
             return f"IF({value} IS NULL, NULL, named_struct({fields_sql}))"

@@ -89,7 +89,7 @@ def _keys(settings: Settings) -> KeySource | None:
 
 def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:
     for query in catalog.unfinished_queries():
-        if not query.is_wanted:
+        if not query.should_run:
             continue
         name, state = query.name or "", query.actual_state.value
         progress = engine.progress(query.id)

@@ -58,7 +58,7 @@ class _Masking:
         self._given = [("space", " ") if kind == "comment" else (kind, text) for kind, text in pieces]
         self._shows = shows
         self._at = 0
-        self._found: list[str] = []
+        self._parts: list[str] = []
 
     def text(self) -> str:
         """Return all of it, masked."""
@@ -78,17 +78,17 @@ class _Masking:
             word = text.upper() if kind == "word" else text
             of_secret = (of_secret or (word == "SECRET" and before in ("CREATE", "UPDATE"))) and text != ";"
             before = word
-        return "".join(self._found)
+        return "".join(self._parts)
 
     def _properties(self, of_secret: bool) -> None:
         """Mask the properties behind `WITH (`, up to the end."""
-        self._found.append("(")
+        self._parts.append("(")
         while True:
             name = self._take("=", ",", ")")
             self._show(name)
             if self._next() == "=":
                 self._at += 1
-                self._found.append("=")
+                self._parts.append("=")
                 value = self._take(",", ")")
                 key = "".join(text for kind, text in name if kind != "space").strip("'\"`")
                 if self._shows(key, of_secret) or _names(value):
@@ -97,7 +97,7 @@ class _Masking:
                     self._hide(" ")
             closing = self._next()
             self._at += 1
-            self._found.append(closing)
+            self._parts.append(closing)
             if closing != ",":
                 return
 
@@ -121,10 +121,10 @@ class _Masking:
             if kind == "string":
                 for pattern, instead in _IN_ADDRESSES:
                     shown = pattern.sub(instead, shown)
-            self._found.append(shown)
+            self._parts.append(shown)
 
     def _hide(self, space: str = "") -> None:
-        self._found.append(f"{space}'{MASKED}'")
+        self._parts.append(f"{space}'{MASKED}'")
 
 
 def _names(value: list[tuple[str, str]]) -> bool:

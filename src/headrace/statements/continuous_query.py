@@ -218,7 +218,7 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
     if ("", view.name.path) in run.coming:
         return
     writers = run.catalog.writers(view)
-    if not any(query.is_wanted for query in writers):
+    if not any(query.should_run for query in writers):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"the query of the materialized view {view.name} was terminated: the view no longer changes",
@@ -494,7 +494,7 @@ def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
 def _running(run: Execution, but: str = "") -> list[Flow]:
     """Return what the queries that are not terminated read and write."""
     queries = (query for query in run.catalog.unfinished_queries() if query.id != but)
-    return [flow for query in queries if query.is_wanted for flow in _flows(query, run)]
+    return [flow for query in queries if query.should_run for flow in _flows(query, run)]
 
 
 def _flows(query: Query, run: Execution) -> list[Flow]:

@@ -58,7 +58,7 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
             for query in going.queries:
                 await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
             run.services.engine.wake()
-        if cascade or not any(query.is_wanted for query in going.queries):
+        if cascade or not any(query.should_run for query in going.queries):
             await _ended(going.queries, run)
         went, writers = await asyncio.to_thread(_dropped, target, run, cascade=cascade)
     except UserError as error:
@@ -68,7 +68,7 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
         if isinstance(item, Relation) and item.kind is RelationKind.MATERIALIZED_VIEW:
             await asyncio.to_thread(run.services.engine.views.drop, item.id)
     await run.services.engine.forget(writers)
-    return _told(len(went.objects) - 1, len(going.queries)) if cascade else ""
+    return _removed_note(len(went.objects) - 1, len(going.queries)) if cascade else ""
 
 
 def _checked(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> None:
@@ -97,7 +97,7 @@ async def _ended(queries: Sequence[Query], run: Execution) -> None:
             await asyncio.sleep(POLL_S)
 
 
-def _told(objects: int, queries: int) -> str:
+def _removed_note(objects: int, queries: int) -> str:
     counts = [(objects, "object", "objects"), (queries, "query", "queries")]
     parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
     return f" with {' and '.join(parts)}" if parts else ""

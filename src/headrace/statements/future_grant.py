@@ -20,7 +20,7 @@ from headrace.statements.privilege import privilege_of
 from headrace.statements.system.access import kind_and_name
 
 
-def _wanted(statement: GrantFuture | RevokeFuture, run: Execution) -> Iterator[Requirement]:
+def _requirements(statement: GrantFuture | RevokeFuture, run: Execution) -> Iterator[Requirement]:
     """Yield MANAGE_GRANTS, since others will own the objects; in a schema with managed access its owner's right suffices."""
     place = target_of(statement.place, run)
     if isinstance(place, SchemaObject) and place.managed:
@@ -49,7 +49,7 @@ def _privileges(statement: GrantFuture | RevokeFuture) -> list[Privilege]:
     return privileges or [*(spec.privileges if spec is not None else (Privilege.USAGE,))]
 
 
-@handles(GrantFuture, requires=_wanted, checked=True)
+@handles(GrantFuture, requires=_requirements, checked=True)
 async def grant_future(statement: GrantFuture, run: Execution) -> Outcome:
     """Grant privileges on future objects; existing ones do not change."""
     place, privileges = target_of(statement.place, run), _privileges(statement)
@@ -67,7 +67,7 @@ async def grant_future(statement: GrantFuture, run: Execution) -> Outcome:
     return _answer("GRANT", statement, privileges, place, roles, done)
 
 
-@handles(RevokeFuture, requires=_wanted, checked=True)
+@handles(RevokeFuture, requires=_requirements, checked=True)
 async def revoke_future(statement: RevokeFuture, run: Execution) -> Outcome:
     """Revoke privileges on future objects; existing ones keep theirs."""
     place, privileges = target_of(statement.place, run), _privileges(statement)

@@ -34,7 +34,7 @@ def target_of(target: Target, run: Execution) -> Any:
     return None if target.kind is None or target.name is None else run.object(target.kind, target.name)
 
 
-def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> Iterator[Requirement]:
+def _requirements(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> Iterator[Requirement]:
     """Yield each privilege with the right to grant it: ownership, a grant option, or MANAGE_GRANTS."""
     target = target_of(statement.target, run)
     chosen = [privilege_of(word, statement.target.kind) for word in statement.privileges]
@@ -50,10 +50,10 @@ def _wanted(statement: GrantPrivileges | RevokePrivileges, run: Execution) -> It
         yield Requirement(privilege, target, grantable=True)
 
 
-@handles(GrantPrivileges, requires=_wanted, checked=True)
+@handles(GrantPrivileges, requires=_requirements, checked=True)
 async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcome:
     """Grant all privileges or none. An existing grant does not change, but may gain its grant option."""
-    requirements = [*_wanted(statement, run)]
+    requirements = [*_requirements(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
     made = [
         Grant(
@@ -68,11 +68,11 @@ async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcom
     return Outcome(_answer("GRANT", requirements, roles, f"granted to {_roles(roles)}{note}"))
 
 
-@handles(RevokePrivileges, requires=_wanted)
+@handles(RevokePrivileges, requires=_requirements)
 async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outcome:
     """Revoke privileges. Refused with 2BP01 while grants depend on a revoked grant option, unless CASCADE revokes those too. Queries
     that need a privilege stop."""
-    requirements = [*_wanted(statement, run)]
+    requirements = [*_requirements(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
     places = [(run.policy.need(item).object, item.privilege, role) for item in requirements for role in roles]
     try:

@@ -61,10 +61,10 @@ def _refused(privilege: Privilege, statement: CanI, run: Execution) -> str | Non
     else:
         return _refused_on(privilege, kind.lower(), name, run)
     missing = run.policy.missing(run.role, requirement)
-    return _told(missing, run) if missing else None
+    return _refusal(missing, run) if missing else None
 
 
-def _told(missing: list[Requirement], run: Execution) -> str:
+def _refusal(missing: list[Requirement], run: Execution) -> str:
     holder = run.policy.holder(missing[-1])
     return f"{lacking(run.role, missing)}; USE ROLE {holder}, or ask its holder to GRANT it."
 
@@ -77,12 +77,12 @@ def _refused_on(privilege: Privilege, kind: str, name: QualifiedName, run: Execu
         if privilege is not Privilege.SELECT:
             return f"{name} is in a schema of system relations, which are read-only"
         lacked_here = run.policy.missing(run.role, Requirement(system.needs)) if system.needs else []
-        return _told(lacked_here, run) if lacked_here else None
+        return _refusal(lacked_here, run) if lacked_here else None
     state, steps = run.catalog.snapshot(), [*_steps(privilege, kind, path)]
     target = state.get(BY_NAME[kind], path)
     if target is not None and state.policy.known(run.role, target):
         missing = state.policy.missing(run.role, Requirement(privilege, target))
-        return _told(missing, run) if missing else None
+        return _refusal(missing, run) if missing else None
     lacked = []
     for needed, of_kind, where in steps:
         container = state.get(BY_NAME[of_kind], where)

@@ -79,11 +79,11 @@ def _of_writers(statement: StartRelation | StopRelation, run: Execution) -> Iter
 async def stop_relation(statement: StopRelation, run: Execution) -> Outcome:
     """Ends the queries that write it until START; what they wrote and their checkpoints stay."""
     writers = await asyncio.to_thread(_writers, statement, run)
-    stopping = [query for query in writers if query.is_wanted]
+    stopping = [query for query in writers if query.should_run]
     for query in stopping:
         await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.STOPPED)
     run.services.engine.wake()
-    return Outcome(_told(statement.name, run, "STOP", stopping, "stopped"))
+    return Outcome(_answer(statement.name, run, "STOP", stopping, "stopped"))
 
 
 @handles(StartRelation, requires=_of_writers)
@@ -104,10 +104,10 @@ async def start_relation(statement: StartRelation, run: Execution) -> Outcome:
     for query in starting:
         await asyncio.to_thread(_restart, query, statement.name.span, run)
     run.services.engine.wake()
-    return Outcome(_told(statement.name, run, "START", starting, "restarted"))
+    return Outcome(_answer(statement.name, run, "START", starting, "restarted"))
 
 
-def _told(name: QualifiedName, run: Execution, command: str, queries: list[Query], done: str) -> ResultSet:
+def _answer(name: QualifiedName, run: Execution, command: str, queries: list[Query], done: str) -> ResultSet:
     ids = ", ".join(query.id for query in queries)
     each = f"the queries {ids} are" if len(queries) > 1 else f"the query {ids} is"
     note = f"{each} being {done}" if queries else "no change was needed"

@@ -160,7 +160,7 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
             read.options,
             relation.kind is RelationKind.CHANGELOG,
         )
-    return Declared(relation, make, layout, _folding_told(statement))
+    return Declared(relation, make, layout, _folding_note(statement))
 
 
 def _with_columns(
@@ -173,7 +173,7 @@ def _with_columns(
     return with_columns(statement, run, store, kind)
 
 
-def _folding_told(statement: CreateRelation) -> str:
+def _folding_note(statement: CreateRelation) -> str:
     """Return a remark on fields read for columns with unquoted capitals: the records may contain the capitals."""
     start = statement.span.start
     folded = [

@@ -145,7 +145,7 @@ async def test_the_store_of_what_a_running_query_leaves_out_stays(shop: Shop) ->
     assert refusal.value.state is SqlState.DEPENDENT_OBJECTS_EXIST
     dropping = asyncio.create_task(shop.execute("DROP STORE letters CASCADE"))
     async with asyncio.timeout(PATIENCE_S):
-        while shop.catalog.snapshot().queries[query.id].is_wanted:
+        while shop.catalog.snapshot().queries[query.id].should_run:
             await asyncio.sleep(0.01)
     assert shop.catalog.store("letters"), "the query has not ended yet"
     shop.catalog.record_query_state(query.id, QueryState.TERMINATED)

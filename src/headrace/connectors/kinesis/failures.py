@@ -149,7 +149,7 @@ def classified(store: Mapping[str, str], stream: str | None = None) -> Iterator[
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        raise _told(error, store["uris"], stream) from None
+        raise _failure(error, store["uris"], stream) from None
 
 
 def missing_stream(stream: str) -> UserError:
@@ -162,7 +162,7 @@ def is_throttled(error: ClientError) -> bool:
     return re.search(_THROTTLED.pattern, str(error)) is not None
 
 
-def _told(error: BotoCoreError | ClientError, uris: str, stream: str | None) -> HeadraceError:
+def _failure(error: BotoCoreError | ClientError, uris: str, stream: str | None) -> HeadraceError:
     text = f"{type(error).__name__} {error}"
     kind = _kind(text)
     if isinstance(error, BotoCoreError):

@@ -98,7 +98,7 @@ class Transactions:
         for relation in message.relations if isinstance(message, Truncate) else (message.relation,):
             watched = self._tables.get((relation.schema, relation.name))
             if watched is not None:
-                table, places = self._found(watched, relation)
+                table, places = self._places_of(watched, relation)
                 for op, before, after in _images(message, table, places):
                     self._count += 1
                     position = Position(self._begin.commit_lsn, self._count)
@@ -106,7 +106,7 @@ class Transactions:
                         op, table, before, after, lsn, self._begin.xid, self._begin.committed_us, position
                     )
 
-    def _found(self, table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
+    def _places_of(self, table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
         known, selected, places = self._places.get(relation.oid, (None, table, ()))
         if known is not relation:
             selected, places = _places(table, relation)

@@ -113,7 +113,7 @@ def classified(store: Mapping[str, str], bucket: str | None = None) -> Iterator[
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        raise _told(error, store["uris"], bucket) from None
+        raise _failure(error, store["uris"], bucket) from None
 
 
 def missing_bucket(bucket: str) -> UserError:
@@ -127,7 +127,7 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _told(error: BotoCoreError | ClientError, uris: str, bucket: str | None) -> HeadraceError:
+def _failure(error: BotoCoreError | ClientError, uris: str, bucket: str | None) -> HeadraceError:
     if isinstance(error, BotoCoreError):
         # What lies below is not in its words.
         text = f"{type(error.kwargs.get('error')).__name__} {type(error).__name__} {error}"

@@ -71,19 +71,21 @@ class RegistryClient:
 
     def test(self) -> None:
         """Check that the registry answers and accepts the credentials."""
-        self._found(self._ask("GET", "/schemas/types"), "the types of schemas")
+        self._content(self._ask("GET", "/schemas/types"), "the types of schemas")
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """Return the newest schema of a subject, None when there is no such subject."""
         answer = self._ask("GET", f"/subjects/{_path(subject)}/versions/latest")
         if answer.code in (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND):
             return None
-        return self._schema(self._found(answer, f"the subject {subject!r}"))
+        return self._schema(self._content(answer, f"the subject {subject!r}"))
 
     def by_id(self, identifier: int) -> RegisteredSchema:
         """Raises UserError 3D010 for an id that the registry does not know."""
         if identifier not in self._by_id:
-            answer = self._found(self._ask("GET", f"/schemas/ids/{identifier:d}"), f"the schema {identifier}")
+            answer = self._content(
+                self._ask("GET", f"/schemas/ids/{identifier:d}"), f"the schema {identifier}"
+            )
             self._by_id[identifier] = self._schema({**answer, "id": identifier})
         return self._by_id[identifier]
 
@@ -92,7 +94,7 @@ class RegistryClient:
         key = (subject, version)
         if key not in self._by_version:
             answer = self._ask("GET", f"/subjects/{_path(subject)}/versions/{version:d}")
-            body = self._found(answer, f"version {version} of the subject {subject!r}")
+            body = self._content(answer, f"version {version} of the subject {subject!r}")
             self._by_version[key] = self._schema(body)
         return self._by_version[key]
 
@@ -130,7 +132,7 @@ class RegistryClient:
         answer = self._ask("POST", path, _body(schema, kind, references))
         if answer.code in (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND):
             return []
-        verdict = self._found(answer, f"the subject {subject!r}")
+        verdict = self._content(answer, f"the subject {subject!r}")
         if verdict.get("is_compatible") is True:
             return []
         messages = verdict.get("messages")
@@ -151,7 +153,7 @@ class RegistryClient:
                 f"the schema registry refuses the schema for the subject {subject!r}: {answer.message}",
                 hint="Make the columns compatible with the subject's versions, or write to another topic, whose subject is new.",
             )
-        identifier = self._found(answer, f"the subject {subject!r}").get("id")
+        identifier = self._content(answer, f"the subject {subject!r}").get("id")
         if not isinstance(identifier, int):
             raise self._no_registry("an id is missing")
         return identifier
@@ -172,7 +174,7 @@ class RegistryClient:
                 return RegisteredSchema(identifier, cast(SchemaType, kind), text, references)
         raise self._no_registry("a schema is incomplete")
 
-    def _found(self, answer: _Answer, what: str) -> dict[str, Any]:
+    def _content(self, answer: _Answer, what: str) -> dict[str, Any]:
         if answer.status == 200:
             return answer.body if isinstance(answer.body, dict) else {"list": answer.body}
         if answer.code in (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND):

@@ -91,7 +91,7 @@ def classify(error: BaseException, start: StartQuery) -> Failure:
     """Return the failure that `error` means for the query that `start` began."""
     # Spark puts the query's plan, literals and options included, into the text of its exceptions.
     trace = _PLAN.sub("\n", "".join(traceback.format_exception(error)))
-    failure = error if isinstance(error, UserError | ExternalError) else _found(trace, start, error)
+    failure = error if isinstance(error, UserError | ExternalError) else _classified(trace, start, error)
     hidden = _secrets(start)
     return Failure(
         sqlstate=failure.state.value,
@@ -102,7 +102,7 @@ def classify(error: BaseException, start: StartQuery) -> Failure:
     )
 
 
-def _found(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
+def _classified(text: str, start: StartQuery, error: BaseException) -> HeadraceError:
     if bad := _BAD_RECORD.search(text):
         return _bad_record(bad.group(1))
     if away := _REGISTRY.search(text):

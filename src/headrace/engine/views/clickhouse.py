@@ -304,8 +304,8 @@ class ClickHouseViews:
 
             digests, numbers = zip(*gone, strict=True)
             columns = {DIGEST: digests, ROW: pyarrow.array(numbers, pyarrow.uint64())}
-            cursor.register("__found", pyarrow.table(columns))
-            cursor.execute("INSERT INTO __gone FROM __found")
+            cursor.register("__ending", pyarrow.table(columns))
+            cursor.execute("INSERT INTO __gone FROM __ending")
         return (
             f"SELECT {values}, {DIGEST}, CAST({version << 32} + row_number() OVER () AS UBIGINT) AS {ROW}, "  # noqa: S608
             f"CAST(0 AS UTINYINT) AS {DELETED} FROM (SELECT *, unnest(range({_COUNT})) FROM __net WHERE {_COUNT} > 0) "

@@ -57,11 +57,11 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
         folder=request.folder,
     )
     session.dataSource.register(FolderSource)
-    files_found = (
+    parts = (
         session.readStream.format(FolderSource.name()).option(READING, json.dumps(asdict(watching))).load()
     )
     folder = Folder.of(store, bucket, path_text(request.entity), request.columns, request.options)
-    return rows_of(files_found, folder, on_error=request.on_error)
+    return rows_of(parts, folder, on_error=request.on_error)
 
 
 def table(session: SparkSession, request: TableRequest) -> DataFrame:

@@ -30,7 +30,7 @@ from headrace.formats.json import Json
 from headrace.formats.spark import decode
 from headrace.formats.types import name_sql, spark_type
 
-FOUND = "file STRING, number BIGINT, start BIGINT, end BIGINT"
+PART_FIELDS = "file STRING, number BIGINT, start BIGINT, end BIGINT"
 _PART_BYTES = 64 << 20
 _POSITION_BITS = 38
 """Rows of a key are in the order of their files, and in it of their places."""
@@ -71,8 +71,8 @@ class Folder:
         )
 
 
-def found_parts(numbered: Sequence[tuple[int, File]]) -> pa.RecordBatch:
-    """Return files with their numbers as rows of `FOUND`, large ones in parts."""
+def parts_of_files(numbered: Sequence[tuple[int, File]]) -> pa.RecordBatch:
+    """Return files with their numbers as rows of `PART_FIELDS`, large ones in parts."""
     parts = [
         (
             json.dumps([file.key, file.size, file.etag, file.modified_ms]),
@@ -100,7 +100,7 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
     bucket, prefix = folder_of(store, request.entity)
     with classified(store, bucket):
         present = list(files(s3(store), bucket, prefix))
-    numbered = session.createDataFrame(pa.Table.from_batches([found_parts(list(enumerate(present)))]))
+    numbered = session.createDataFrame(pa.Table.from_batches([parts_of_files(list(enumerate(present)))]))
     folder = Folder.of(store, bucket, path_text(request.entity), request.columns, request.options)
     return rows_of(numbered, folder, on_error="terminate").select(
         *(name_sql(column.name) for column in request.columns)

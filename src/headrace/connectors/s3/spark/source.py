@@ -20,7 +20,7 @@ from headrace.connectors.carried_errors import carrying_errors
 from headrace.connectors.s3.client import File, files, s3
 from headrace.connectors.s3.discovery import FileLog
 from headrace.connectors.s3.failures import classified
-from headrace.connectors.s3.spark.reading import FOUND, found_parts
+from headrace.connectors.s3.spark.reading import PART_FIELDS, parts_of_files
 
 READING = "credentials"
 """The one option, as JSON. It holds a store's secrets, and Spark masks an option of that name wherever it shows one."""
@@ -51,7 +51,7 @@ class FolderSource(DataSource):
         return "headrace_s3"
 
     def schema(self) -> str:
-        return FOUND
+        return PART_FIELDS
 
     def simpleStreamReader(self, schema: object) -> SimpleDataSourceStreamReader:  # noqa: ARG002, N802 - Spark's names
         return FolderStream(Watching(**json.loads(self.options[READING])))
@@ -91,13 +91,13 @@ class FolderStream(SimpleDataSourceStreamReader):
                 time.sleep(_POLL_S)
                 return iter([]), start
             end = self._log.append(batch)
-            return iter([found_parts(self._log.between(at, end))]), {"files": end}
+            return iter([parts_of_files(self._log.between(at, end))]), {"files": end}
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:  # noqa: N802
         """Yield the files of a batch that began before the query stopped: the same ones."""
         with carrying_errors():
             if start["files"]:
-                yield found_parts(self._log.between(int(start["files"]), int(end["files"])))
+                yield parts_of_files(self._log.between(int(start["files"]), int(end["files"])))
 
     def commit(self, end: Offset) -> None:
         """Do nothing: the log keeps all files, since each is read once."""
