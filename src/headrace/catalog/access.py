@@ -66,7 +66,7 @@ ORGADMIN, SYSADMIN, SECURITYADMIN, USERADMIN, PUBLIC = (
     "useradmin",
     "public",
 )
-BUILT_IN_BENEATH: dict[str, frozenset[str]] = {
+BUILT_IN_ROLE_GRANTS: dict[str, frozenset[str]] = {
     ORGADMIN: frozenset({SYSADMIN, SECURITYADMIN}),
     SYSADMIN: frozenset({PUBLIC}),
     SECURITYADMIN: frozenset({USERADMIN}),
@@ -74,7 +74,7 @@ BUILT_IN_BENEATH: dict[str, frozenset[str]] = {
     PUBLIC: frozenset(),
 }
 """The built-in roles are a tree: orgadmin over sysadmin and securityadmin, securityadmin over useradmin; `public` is beneath everyone."""
-BUILT_IN_ROLES = tuple(BUILT_IN_BENEATH)
+BUILT_IN_ROLES = tuple(BUILT_IN_ROLE_GRANTS)
 
 ON_ORGANIZATION: tuple[Privilege, ...] = (
     Privilege.CREATE_DATABASE,

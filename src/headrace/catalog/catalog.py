@@ -88,23 +88,23 @@ class Catalog:
     """
 
     def __init__(
-        self, kept: storage.Storage, keys: KeySource, box: SecretBox, audit: AuditLog | None = None
+        self, catalog_storage: storage.Storage, keys: KeySource, box: SecretBox, audit: AuditLog | None = None
     ) -> None:
-        self._storage = kept
+        self._storage = catalog_storage
         self._keys = keys
         self._box = box
-        self._databases = Repository(kept, DATABASE)
-        self._schemas = Repository(kept, SCHEMA)
-        self._stores = Repository(kept, STORE)
-        self._secrets = Repository(kept, SECRET)
-        self._registries = Repository(kept, SCHEMA_REGISTRY)
-        self._descriptor_sources = Repository(kept, DESCRIPTOR_SOURCE)
-        self._function_sources = Repository(kept, FUNCTION_SOURCE)
-        self._functions = Repository(kept, FUNCTION)
-        self._relations = Repository(kept, RELATION)
-        self._pools = Repository(kept, COMPUTE_POOL)
-        self._roles = Repository(kept, ROLE)
-        self.audit = audit or AuditLog(kept)
+        self._databases = Repository(catalog_storage, DATABASE)
+        self._schemas = Repository(catalog_storage, SCHEMA)
+        self._stores = Repository(catalog_storage, STORE)
+        self._secrets = Repository(catalog_storage, SECRET)
+        self._registries = Repository(catalog_storage, SCHEMA_REGISTRY)
+        self._descriptor_sources = Repository(catalog_storage, DESCRIPTOR_SOURCE)
+        self._function_sources = Repository(catalog_storage, FUNCTION_SOURCE)
+        self._functions = Repository(catalog_storage, FUNCTION)
+        self._relations = Repository(catalog_storage, RELATION)
+        self._pools = Repository(catalog_storage, COMPUTE_POOL)
+        self._roles = Repository(catalog_storage, ROLE)
+        self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod
     def open(directory: Path, url: str | None = None, keys: KeySource | None = None) -> Catalog:
@@ -118,23 +118,23 @@ class Catalog:
         """
         directory.mkdir(parents=True, exist_ok=True)
         left = identity.remains(directory)
-        kept = storage.sqlite(directory, load) if url is None else storage.postgresql(url, load)
+        catalog_storage = storage.sqlite(directory, load) if url is None else storage.postgresql(url, load)
         try:
             source = keys or FileKeys(directory)
             secret_keys = source.read()
             box = SecretBox(secret_keys)
-            with storage.readable(directory, url), kept.transaction():
-                upgrade.to_head(kept.connection, box)
-                if seed(kept):
+            with storage.readable(directory, url), catalog_storage.transaction():
+                upgrade.to_head(catalog_storage.connection, box)
+                if seed(catalog_storage):
                     identity.refuse_new(directory, left)
-                kept.read()
-                _refuse_foreign_key(kept.state, box)
+                catalog_storage.read()
+                _refuse_foreign_key(catalog_storage.state, box)
                 if isinstance(source, FileKeys) and KEY_FILE not in left:
                     source.keep(secret_keys[0])
         except BaseException:
-            kept.close()
+            catalog_storage.close()
             raise
-        catalog = Catalog(kept, source, box)
+        catalog = Catalog(catalog_storage, source, box)
         if len(secret_keys) > 1:
             catalog._seal_all(secret_keys)
         return catalog
@@ -316,12 +316,12 @@ class Catalog:
         """Return the role of that name, or None."""
         return self._roles.get(name)
 
-    def create_role(self, name: str, owner: str, beneath: Iterable[Role] = ()) -> None:
-        """Create a role that inherits the roles `beneath`. Raises 42P011."""
+    def create_role(self, name: str, owner: str, granted_roles: Iterable[Role] = ()) -> None:
+        """Create a role that inherits `granted_roles`. Raises 42P011."""
         with self.transaction():
             self._roles.create(Role(name, owner, moment(present())))
-            for role in beneath:
-                grants.give_role(self._storage, role, to_role=name)
+            for role in granted_roles:
+                grants.grant_to_role(self._storage, role, to_role=name)
 
     def drop_role(self, role: Role, *, known: Callable[[object], bool] = lambda _: True) -> None:
         """Drop a role with its grants and API tokens; its finished queries go to its owner. Raises 3D001, or 2BP01, naming the objects
@@ -337,35 +337,35 @@ class Catalog:
     def grant(self, given: Iterable[Grant]) -> int:
         """Store grants, and return how many are new: granting again changes nothing."""
         with self.transaction():
-            return sum([grants.give(self._storage, grant) for grant in given])
+            return sum([grants.add(self._storage, grant) for grant in given])
 
     def revoke(
-        self, taken: Iterable[tuple[str, Privilege, str]], *, option_only: bool = False, cascade: bool = False
+        self, keys: Iterable[tuple[str, Privilege, str]], *, option_only: bool = False, cascade: bool = False
     ) -> int:
-        """Remove grants, or with `option_only` their grant options, and return how many were removed; `taken` are objects' ids,
+        """Remove grants, or with `option_only` their grant options, and return how many were removed; `keys` are objects' ids,
         privileges, roles. With `cascade` the grants that depend on them are removed too; raises UserError 2BP01 without."""
-        return grants.revoke(self._storage, taken, option_only=option_only, cascade=cascade)
+        return grants.revoke(self._storage, keys, option_only=option_only, cascade=cascade)
 
     def grant_future(self, given: Iterable[FutureGrant]) -> int:
         """Store future grants, and return how many are new: an object created in their place gets them at once."""
-        return future_grants.give(self._storage, given)
+        return future_grants.add(self._storage, given)
 
-    def revoke_future(self, taken: Iterable[future_grants.Key]) -> int:
+    def revoke_future(self, keys: Iterable[future_grants.Key]) -> int:
         """Remove future grants, and return how many were removed; objects keep the grants that they got by them."""
-        return future_grants.take(self._storage, taken)
+        return future_grants.remove(self._storage, keys)
 
     def grant_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
         """Grant a role; True if anything changed. Raises UserError 0LP01 for a cycle, 3D000 for a missing user."""
         if role is not None:
-            return grants.give_role(self._storage, granted, to_role=role)
-        return grants.give_user(self._storage, granted.name, user or "")
+            return grants.grant_to_role(self._storage, granted, to_role=role)
+        return grants.grant_to_user(self._storage, granted.name, user or "")
 
     def revoke_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
         """Revoke a role; True if anything changed. Raises UserError 0LP01 for what is built in, and for the last orgadmin; 3D000 for a
         missing user."""
         if role is not None:
-            return grants.take_role(self._storage, granted.name, from_role=role)
-        return grants.take_user(self._storage, granted.name, user or "")
+            return grants.revoke_from_role(self._storage, granted.name, from_role=role)
+        return grants.revoke_from_user(self._storage, granted.name, user or "")
 
     # --- databases and schemas
 

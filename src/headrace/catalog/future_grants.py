@@ -26,7 +26,7 @@ def read(storage: Storage) -> tuple[FutureGrant, ...]:
     )
 
 
-def give(storage: Storage, given: Iterable[FutureGrant]) -> int:
+def add(storage: Storage, given: Iterable[FutureGrant]) -> int:
     """Store future grants, and return how many are new or have a new grant option."""
     with storage.transaction():
         known = {_key(grant): grant for grant in storage.state.future_grants}
@@ -43,17 +43,17 @@ def give(storage: Storage, given: Iterable[FutureGrant]) -> int:
         return len(new)
 
 
-def take(storage: Storage, taken: Iterable[Key]) -> int:
+def remove(storage: Storage, keys: Iterable[Key]) -> int:
     """Remove future grants, and return how many were removed; grants made by them stay."""
     with storage.transaction():
-        known, keys = storage.state.future_grants, {*taken}
-        gone = [grant for grant in known if _key(grant) in keys]
-        for grant in gone:
+        known, removed_keys = storage.state.future_grants, {*keys}
+        revoked = [grant for grant in known if _key(grant) in removed_keys]
+        for grant in revoked:
             _delete(storage, _key(grant))
-        if gone:
-            left = tuple(grant for grant in known if grant not in gone)
+        if revoked:
+            left = tuple(grant for grant in known if grant not in revoked)
             storage.put(replace(storage.state, future_grants=left))
-        return len(gone)
+        return len(revoked)
 
 
 def apply(storage: Storage, kind: str, path: Path, identifier: str) -> None:
@@ -63,7 +63,7 @@ def apply(storage: Storage, kind: str, path: Path, identifier: str) -> None:
     for place in _places(state, kind, path) if of_kind else ():
         matching = [grant for grant in of_kind if grant.place == place]
         for grant in matching:
-            grants.give(
+            grants.add(
                 storage, Grant(identifier, grant.privilege, grant.role, grant.grantor, grant.grantable)
             )
         if matching:
@@ -72,9 +72,9 @@ def apply(storage: Storage, kind: str, path: Path, identifier: str) -> None:
 
 def forget(storage: Storage, *, places: Iterable[str] = (), role: str | None = None) -> None:
     """Remove the future grants in dropped places, or to a dropped role."""
-    gone = {*places}
+    dropped = {*places}
     known = storage.state.future_grants
-    take(storage, [_key(grant) for grant in known if grant.place in gone or grant.role == role])
+    remove(storage, [_key(grant) for grant in known if grant.place in dropped or grant.role == role])
 
 
 def _places(state: CatalogState, kind: str, path: Path) -> Iterator[str]:

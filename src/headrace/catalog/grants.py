@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlalchemy import ColumnElement, delete, insert, select
 
 from headrace.catalog import principals, tables
-from headrace.catalog.access import BUILT_IN_BENEATH, ORGADMIN, PUBLIC, Grant, Privilege
+from headrace.catalog.access import BUILT_IN_ROLE_GRANTS, ORGADMIN, PUBLIC, Grant, Privilege
 from headrace.catalog.objects import Role
 from headrace.catalog.policy import Grants, RoleGraph
 from headrace.catalog.state import CatalogState
@@ -30,10 +30,10 @@ def read(storage: Storage) -> Grants:
 
 def read_graph(storage: Storage) -> RoleGraph:
     """Return the graph of granted roles, with the built-in ones."""
-    beneath = dict(BUILT_IN_BENEATH)
+    granted = dict(BUILT_IN_ROLE_GRANTS)
     for row in storage.rows(select(tables.role_grants)):
-        beneath[row["grantee"]] = beneath.get(row["grantee"], frozenset()) | {row["role"]}
-    return RoleGraph(beneath)
+        granted[row["grantee"]] = granted.get(row["grantee"], frozenset()) | {row["role"]}
+    return RoleGraph(granted)
 
 
 def each(grants: Grants) -> Iterator[Grant]:
@@ -43,7 +43,7 @@ def each(grants: Grants) -> Iterator[Grant]:
     )
 
 
-def give(storage: Storage, grant: Grant) -> bool:
+def add(storage: Storage, grant: Grant) -> bool:
     """Store a grant; True if anything changed: an existing grant may only gain its grant option."""
     with storage.transaction():
         holders = storage.state.grants.get(grant.object, {}).get(grant.privilege, {})
@@ -57,7 +57,7 @@ def give(storage: Storage, grant: Grant) -> bool:
         return True
 
 
-def take(storage: Storage, grants: Iterable[Grant], *, option_only: bool = False) -> None:
+def remove(storage: Storage, grants: Iterable[Grant], *, option_only: bool = False) -> None:
     """Remove grants, or with `option_only` their right to grant on."""
     with storage.transaction():
         for grant in grants:
@@ -66,35 +66,37 @@ def take(storage: Storage, grants: Iterable[Grant], *, option_only: bool = False
             del holders[grant.role]
             _put(storage, grant, holders)
             if option_only:
-                give(storage, replace(grant, grantable=False))
+                add(storage, replace(grant, grantable=False))
 
 
 def revoke(
-    storage: Storage, taken: Iterable[tuple[str, Privilege, str]], *, option_only: bool, cascade: bool
+    storage: Storage, keys: Iterable[tuple[str, Privilege, str]], *, option_only: bool, cascade: bool
 ) -> int:
     """See `Catalog.revoke`."""
     with storage.transaction():
         known = storage.state.grants
-        candidates = [known.get(place, {}).get(privilege, {}).get(role) for place, privilege, role in taken]
-        going = [grant for grant in candidates if grant is not None and (grant.grantable or not option_only)]
-        rest = resting(storage.state, going)
+        candidates = [known.get(place, {}).get(privilege, {}).get(role) for place, privilege, role in keys]
+        revoked = [
+            grant for grant in candidates if grant is not None and (grant.grantable or not option_only)
+        ]
+        rest = dependents(storage.state, revoked)
         if rest and not cascade:
             names = ", ".join(sorted({grant.role for grant in rest}))
             raise UserError(
                 SqlState.DEPENDENT_OBJECTS_EXIST,
-                f"{going[0].privilege.value} was granted with its grant option to {names}",
+                f"{revoked[0].privilege.value} was granted with its grant option to {names}",
                 hint="REVOKE … CASCADE revokes these grants too.",
             )
-        take(storage, going, option_only=option_only)
-        take(storage, rest)
-        return len(going) + len(rest)
+        remove(storage, revoked, option_only=option_only)
+        remove(storage, rest)
+        return len(revoked) + len(rest)
 
 
-def resting(state: CatalogState, going: Sequence[Grant]) -> list[Grant]:
-    """Return the grants made by the grant options in `going`, and transitively those made by these."""
+def dependents(state: CatalogState, revoked: Sequence[Grant]) -> list[Grant]:
+    """Return the grants made by the grant options in `revoked`, and transitively those made by these."""
     remaining: dict[tuple[str, Privilege, str], Grant] = {}
-    waiting = [grant for grant in going if grant.grantable]
-    names = {(grant.object, grant.privilege, grant.role) for grant in going}
+    waiting = [grant for grant in revoked if grant.grantable]
+    names = {(grant.object, grant.privilege, grant.role) for grant in revoked}
     while waiting:
         option = waiting.pop()
         if _decides(state, option.object) == option.role:
@@ -128,19 +130,19 @@ def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
 
 def forget_role(storage: Storage, role: str) -> None:
     """Take what a role has before it goes: it is beneath nobody, and no user begins with it. What is bound to its id goes with it."""
-    going = [grant for grant in each(storage.state.grants) if grant.role == role]
-    take(storage, [*going, *resting(storage.state, going)])
+    revoked = [grant for grant in each(storage.state.grants) if grant.role == role]
+    remove(storage, [*revoked, *dependents(storage.state, revoked)])
     table = tables.role_grants
     storage.execute(delete(table).where((table.c.role == role) | (table.c.grantee == role)))
     users = tables.users
     storage.execute(users.update().where(users.c.default_role == role).values(default_role=PUBLIC))
 
 
-def give_role(storage: Storage, role: Role, *, to_role: str) -> bool:
+def grant_to_role(storage: Storage, role: Role, *, to_role: str) -> bool:
     """Grant a role to a role; True if anything changed. Raises UserError 0LP01 for a cycle."""
     with storage.transaction():
         graph = storage.state.graph
-        if role.name in graph.beneath.get(to_role, frozenset()):
+        if role.name in graph.granted.get(to_role, frozenset()):
             return False
         if to_role in graph.inherited(role.name):
             raise UserError(
@@ -157,20 +159,20 @@ def give_role(storage: Storage, role: Role, *, to_role: str) -> bool:
         return True
 
 
-def take_role(storage: Storage, role: str, *, from_role: str) -> bool:
+def revoke_from_role(storage: Storage, role: str, *, from_role: str) -> bool:
     """Revoke a role from a role; True if anything changed."""
     table = tables.role_grants
     same = (table.c.role == role) & (table.c.grantee == from_role)
-    if role in BUILT_IN_BENEATH.get(from_role, ()):
+    if role in BUILT_IN_ROLE_GRANTS.get(from_role, ()):
         message = f"the role {role} cannot be revoked from {from_role}: this grant is built in"
         raise UserError(SqlState.INVALID_GRANT_OPERATION, message)
     with storage.transaction():
-        gone = storage.execute(delete(table).where(same)) > 0
+        revoked = storage.execute(delete(table).where(same)) > 0
         reread(storage)
-        return gone
+        return revoked
 
 
-def give_user(storage: Storage, role: str, user: str) -> bool:
+def grant_to_user(storage: Storage, role: str, user: str) -> bool:
     """Grant a role to a user; True if anything changed. Raises UserError 3D000."""
     with storage.transaction():
         _check_user(storage, user)
@@ -182,7 +184,7 @@ def give_user(storage: Storage, role: str, user: str) -> bool:
         return True
 
 
-def take_user(storage: Storage, role: str, user: str) -> bool:
+def revoke_from_user(storage: Storage, role: str, user: str) -> bool:
     """Revoke a role from a user, whose default role becomes `public` if it was this one; True if anything changed. Raises UserError
     3D000 and 0LP01."""
     held, users = tables.user_roles, tables.users
@@ -197,11 +199,11 @@ def take_user(storage: Storage, role: str, user: str) -> bool:
                 hint=f"GRANT ROLE {ORGADMIN} TO USER … another one first.",
             )
         same = (held.c.user_id == members[user].id) & (held.c.role_id == storage.state.role_id(role))
-        gone = storage.execute(delete(held).where(same))
+        revoked = storage.execute(delete(held).where(same))
         same = (users.c.name == user) & (users.c.default_role == role)
         storage.execute(users.update().where(same).values(default_role=PUBLIC))
         reread(storage)
-        return gone > 0
+        return revoked > 0
 
 
 def _check_user(storage: Storage, user: str) -> None:

@@ -63,29 +63,33 @@ def bind(catalog: OrganizationRecord, directory: Path, *, adopt: bool) -> None:
     Raises UserError 3D008 for a directory of another catalog, and for a catalog of another directory. With `adopt` the catalog takes a
     directory without an identity in the place of one that was lost.
     """
-    organization, kept = catalog.organization(), _read(directory)
-    if kept is not None and kept.catalog != organization.id:
+    organization, stored = catalog.organization(), _read(directory)
+    if stored is not None and stored.catalog != organization.id:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the data directory {directory} belongs to another catalog: expected {kept.catalog}, found {organization.id}",
+            f"the data directory {directory} belongs to another catalog: expected {stored.catalog}, found {organization.id}",
             hint="Check --data-dir and HEADRACE_CATALOG_URL. Nothing was changed.",
         )
     expected = organization.data_directory
-    if expected is not None and (kept is None or kept.directory != expected) and not (adopt and kept is None):
+    if (
+        expected is not None
+        and (stored is None or stored.directory != expected)
+        and not (adopt and stored is None)
+    ):
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the catalog belongs to another data directory: expected {expected}, "
-            f"found {kept.directory if kept else 'a new one'} at {directory}",
+            f"found {stored.directory if stored else 'a new one'} at {directory}",
             hint="Check --data-dir and HEADRACE_CATALOG_URL. If that directory is lost, "
             "HEADRACE_ADOPT_DATA_DIR=true starts with this one: queries then start without their "
             "checkpoints, and views without their rows.",
         )
-    if kept is None:
-        kept = Identity(str(uuid.uuid4()), organization.id)
+    if stored is None:
+        stored = Identity(str(uuid.uuid4()), organization.id)
         # The file first: without its other half in the catalog it is completed at the next start, which the reverse is not.
-        write_whole(directory / FILE, json.dumps(asdict(kept)))
-    if expected != kept.directory:
-        catalog.update_organization(replace(organization, data_directory=kept.directory))
+        write_whole(directory / FILE, json.dumps(asdict(stored)))
+    if expected != stored.directory:
+        catalog.update_organization(replace(organization, data_directory=stored.directory))
 
 
 def _read(directory: Path) -> Identity | None:

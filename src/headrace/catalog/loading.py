@@ -25,7 +25,7 @@ def load(storage: Storage) -> CatalogState:
     for row in storage.rows(select(tables.objects)):
         by_kind[row["kind"]].append(row)
     (only,) = by_kind[ORGANIZATION]
-    kept = json.loads(only["definition"])
+    definition = json.loads(only["definition"])
     paths: dict[str, Path] = {only["id"]: ()}
     objects: dict[str, dict[Path, Any]] = {}
     for spec in KINDS:
@@ -51,9 +51,9 @@ def load(storage: Storage) -> CatalogState:
             only["id"],
             only["name"],
             moment(only["created_at"]),
-            kept.get("description"),
-            kept.get("image"),
-            kept.get("data_directory"),
+            definition.get("description"),
+            definition.get("image"),
+            definition.get("data_directory"),
         ),
         objects,
         uses,

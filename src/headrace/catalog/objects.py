@@ -248,8 +248,8 @@ class UserFunction:
     @property
     def declaration(self) -> str:
         """The signature with the names of the parameters, as lists show it."""
-        taken = ", ".join(f"{printed(name)} {kind}" for name, kind in self.parameters)
-        return f"{printed(self.name)}({taken})"
+        parameters = ", ".join(f"{printed(name)} {kind}" for name, kind in self.parameters)
+        return f"{printed(self.name)}({parameters})"
 
 
 @dataclass(frozen=True)

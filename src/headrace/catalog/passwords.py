@@ -26,13 +26,13 @@ def hashed(password: str) -> str:
     return _HASHER.hash(password)
 
 
-def matches(kept: str | None, password: str) -> bool:
-    """True if `password` fits the hash `kept`. A missing hash takes as long, so that timing does not reveal which users have a password."""
+def matches(stored_hash: str | None, password: str) -> bool:
+    """True if `password` fits `stored_hash`. A missing hash takes as long, so that timing does not reveal which users have a password."""
     try:
-        _HASHER.verify(kept or _nobodys(), password[: LENGTH_MAX + 1])
+        _HASHER.verify(stored_hash or _nobodys(), password[: LENGTH_MAX + 1])
     except (VerificationError, InvalidHashError):
         return False
-    return kept is not None
+    return stored_hash is not None
 
 
 @cache

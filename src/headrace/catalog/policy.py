@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.catalog.access import (
-    BUILT_IN_BENEATH,
     BUILT_IN_PRIVILEGES,
+    BUILT_IN_ROLE_GRANTS,
     ON_ORGANIZATION,
     ORGADMIN,
     PUBLIC,
@@ -58,9 +58,9 @@ class Requirement:
 
 @dataclass(frozen=True)
 class RoleGraph:
-    """Roles granted to roles: `beneath` maps a role's name to the roles granted to it directly."""
+    """Roles granted to roles: `granted` maps a role's name to the roles granted to it directly."""
 
-    beneath: Mapping[str, frozenset[str]] = field(default_factory=lambda: BUILT_IN_BENEATH)
+    granted: Mapping[str, frozenset[str]] = field(default_factory=lambda: BUILT_IN_ROLE_GRANTS)
     _closures: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def inherited(self, role: str) -> frozenset[str]:
@@ -70,7 +70,7 @@ class RoleGraph:
             return known
         closure, waiting = {role, PUBLIC}, [role]
         while waiting:
-            below = self.beneath.get(waiting.pop(), frozenset()) - closure
+            below = self.granted.get(waiting.pop(), frozenset()) - closure
             closure |= below
             waiting += below
         self._closures[role] = frozenset(closure)

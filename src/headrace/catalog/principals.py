@@ -83,11 +83,11 @@ def seed(storage: Storage) -> None:
 def ensure_administrator(storage: Storage, token: str | None) -> str | None:
     """See `Catalog.ensure_administrator`."""
     with storage.transaction():
-        made = None
+        created = None
         if token is None:
             if _administrators(storage.state.members) or storage.state.members.tokens:
                 return None
-            token = made = new_token()
+            token = created = new_token()
         if ADMINISTRATOR not in storage.state.members.users:
             seed(storage)
             _reread(storage)
@@ -100,7 +100,7 @@ def ensure_administrator(storage: Storage, token: str | None) -> str | None:
         if before is not None:
             drop_token(storage, before)
         create_token(storage, replacing, token)
-        return made
+        return created
 
 
 def new_token() -> str:

@@ -49,11 +49,11 @@ def writers(storage: Storage, relation: Relation) -> list[Query]:
     """Return the queries that write that very relation, terminated or not; oldest first."""
     table = tables.query_relations
     ids = select(table.c.query_id).where((table.c.relation_id == relation.id) & table.c.is_sink)
-    kept = read(storage, tables.queries.c.id.in_(ids))
+    stored = read(storage, tables.queries.c.id.in_(ids))
     # A draft has queries that are in no table.
     queries = storage.state.queries.values()
-    made = [query for query in queries if relation.id in query.uses and relation.name in query.sinks]
-    by_id = {query.id: query for query in (*kept, *made)}
+    drafted = [query for query in queries if relation.id in query.uses and relation.name in query.sinks]
+    by_id = {query.id: query for query in (*stored, *drafted)}
     return sorted(by_id.values(), key=lambda query: query.created_at)
 
 

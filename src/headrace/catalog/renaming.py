@@ -92,9 +92,9 @@ def _objects(
                     if (kind.kind, before) == (spec.kind, old)
                     else getattr(value, "updated_at", value.created_at)
                 )
-                kept = kind.upgraded(json.loads(json.dumps(definition)))
+                upgraded = kind.upgraded(json.loads(json.dumps(definition)))
                 renamed[path] = kind.read(
-                    Stored(value.id, path, value.owner, value.created_at, updated, kept)
+                    Stored(value.id, path, value.owner, value.created_at, updated, upgraded)
                 )
             else:
                 renamed[path] = value

@@ -57,8 +57,10 @@ class Repository(Generic[T]):
             existing(state, self._spec, self._spec.path(value))
             self._write(state, value, sealed, None)
 
-    def _write(self, state: CatalogState, value: T, sealed: bytes | None, made: dict[str, str] | None) -> str:
-        """Write an object's row and its uses, and return its id; `made` are the columns that never change, of a new object."""
+    def _write(
+        self, state: CatalogState, value: T, sealed: bytes | None, created: dict[str, str] | None
+    ) -> str:
+        """Write an object's row and its uses, and return its id; `created` are the columns that never change, of a new object."""
         spec, uses = self._spec, state.used_ids(self._spec, value)
         known = {name: getattr(value, name) for name in ("id", "owner", "created_at")}
         identifier: str = known["id"]
@@ -73,8 +75,8 @@ class Repository(Generic[T]):
         same = tables.objects.c.id == known["id"]
         self._storage.execute(
             update(tables.objects).where(same).values(values)
-            if made is None
-            else insert(tables.objects).values(id=known["id"], **made, **values)
+            if created is None
+            else insert(tables.objects).values(id=known["id"], **created, **values)
         )
         uses_of_it = tables.dependencies.c.object == known["id"]
         if uses != state.uses.get(known["id"], frozenset()):
@@ -114,11 +116,11 @@ def drop(storage: Storage, target: object, *, cascade: bool, known: Callable[[ob
     SQLSTATE, or 2BP01."""
     spec = spec_of(target)
     with storage.transaction():
-        going = removal(storage.state, existing(storage.state, spec, spec.path(target)))
-        going.refuse(cascade=cascade, known=known)
-        for gone in going.objects:
-            storage.execute(delete(tables.objects).where(tables.objects.c.id == gone.id))
-            storage.put(storage.state.without(gone))
-        grants.forget_objects(storage, [gone.id for gone in going.objects])
-        future_grants.forget(storage, places=[gone.id for gone in going.objects])
-    return going
+        dropped = removal(storage.state, existing(storage.state, spec, spec.path(target)))
+        dropped.refuse(cascade=cascade, known=known)
+        for item in dropped.objects:
+            storage.execute(delete(tables.objects).where(tables.objects.c.id == item.id))
+            storage.put(storage.state.without(item))
+        grants.forget_objects(storage, [item.id for item in dropped.objects])
+        future_grants.forget(storage, places=[item.id for item in dropped.objects])
+    return dropped

@@ -16,9 +16,9 @@ from headrace.catalog.times import moment, present
 DEFAULT_COMPUTE_POOL = "default_pool"
 
 
-def seed(kept: storage.Storage) -> bool:
+def seed(catalog_storage: storage.Storage) -> bool:
     """Give a new catalog an organization, its administrator and a compute pool; return False for one that is not new."""
-    if kept.rows(select(tables.objects.c.id).limit(1)):
+    if catalog_storage.rows(select(tables.objects.c.id).limit(1)):
         return False
     now = present()
     organization = {
@@ -30,13 +30,13 @@ def seed(kept: storage.Storage) -> bool:
         "updated_at": now,
         "definition": "{}",
     }
-    kept.execute(insert(tables.objects).values(organization))
-    kept.read()
+    catalog_storage.execute(insert(tables.objects).values(organization))
+    catalog_storage.read()
     for name in BUILT_IN_ROLES:
-        Repository(kept, ROLE).create(Role(name, ORGADMIN, moment(now)))
+        Repository(catalog_storage, ROLE).create(Role(name, ORGADMIN, moment(now)))
     pool = ComputePool(DEFAULT_COMPUTE_POOL, "small", SYSADMIN, moment(now), moment(now))
-    Repository(kept, COMPUTE_POOL).create(pool)
+    Repository(catalog_storage, COMPUTE_POOL).create(pool)
     # Who may read a relation needs no more than that: a role for it begins with the pool that everybody has.
-    grants.give(kept, Grant(pool.id, Privilege.USAGE, PUBLIC, SYSADMIN))
-    principals.seed(kept)
+    grants.add(catalog_storage, Grant(pool.id, Privilege.USAGE, PUBLIC, SYSADMIN))
+    principals.seed(catalog_storage)
     return True

@@ -41,10 +41,10 @@ def admit(storage: Storage, name: str, roles: Mapping[str, bool], *, create: boo
                 if storage.state.get(ROLE, (role,)) is None:
                     changed["left"].append(role)
                 elif held:
-                    grants.give_user(storage, role, name)
+                    grants.grant_to_user(storage, role, name)
                     changed["given"].append(role)
                 else:
-                    grants.take_user(storage, role, name)
+                    grants.revoke_from_user(storage, role, name)
                     changed["taken"].append(role)
             except UserError:
                 # The last orgadmin keeps it.

@@ -172,12 +172,12 @@ class CatalogState:
     def without(self, value: Any) -> CatalogState:
         """Return the state without an object; its queries no longer use it."""
         spec = spec_of(value)
-        gone = spec.path(value)
+        path = spec.path(value)
         return replace(
             self,
-            within=counted(self.within, [(spec.parent, gone[:-1])], -1),
+            within=counted(self.within, [(spec.parent, path[:-1])], -1),
             used=counted(self.used, self.uses.get(value.id, ()), -1),
-            objects={**self.objects, spec.kind: _but(self.objects[spec.kind], gone)},
+            objects={**self.objects, spec.kind: _but(self.objects[spec.kind], path)},
             uses=_but(self.uses, value.id),
             sealed=_but(self.sealed, value.id),
             queries={
@@ -201,5 +201,7 @@ def counted(counts: Mapping[K, int], keys: Iterable[K], by: int) -> Mapping[K, i
     return changed
 
 
-def _but(mapping: Mapping[K, V], gone: K) -> Mapping[K, V]:
-    return {key: value for key, value in mapping.items() if key != gone} if gone in mapping else mapping
+def _but(mapping: Mapping[K, V], excluded: K) -> Mapping[K, V]:
+    return (
+        {key: value for key, value in mapping.items() if key != excluded} if excluded in mapping else mapping
+    )

@@ -17,7 +17,7 @@ from headrace.statements.listing import ROLES
 
 def _creation(statement: CreateRole, run: Execution) -> Iterator[Requirement]:
     yield Requirement(Privilege.MANAGE_MEMBERS)
-    for name in statement.beneath:
+    for name in statement.granted_roles:
         yield Requirement(Privilege.OWNERSHIP, run.named_role(name), grantable=True)
 
 
@@ -27,9 +27,9 @@ async def create_role(statement: CreateRole, run: Execution) -> Outcome:
     name = statement.name.name
     exists = statement.if_not_exists and run.catalog.role(name) is not None
     if not exists:
-        beneath = [run.named_role(role) for role in statement.beneath]
+        granted_roles = [run.named_role(role) for role in statement.granted_roles]
         try:
-            await asyncio.to_thread(run.catalog.create_role, name, run.role, beneath)
+            await asyncio.to_thread(run.catalog.create_role, name, run.role, granted_roles)
         except UserError as error:
             error.span = error.span or statement.name.span
             raise

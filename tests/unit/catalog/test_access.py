@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.catalog.access import BUILT_IN_BENEATH, BUILT_IN_ROLES, ON_ORGANIZATION, Grant, Privilege
+from headrace.catalog.access import BUILT_IN_ROLE_GRANTS, BUILT_IN_ROLES, ON_ORGANIZATION, Grant, Privilege
 from headrace.catalog.kinds import KINDS, spec_of
 from headrace.catalog.objects import (
     Database,
@@ -39,7 +39,7 @@ def relation(owner: str, schema: str = "s") -> Relation:
 
 
 def policy(
-    *objects: object, beneath: dict[str, frozenset[str]] | None = None, grants: tuple[Grant, ...] = ()
+    *objects: object, granted: dict[str, frozenset[str]] | None = None, grants: tuple[Grant, ...] = ()
 ) -> Policy:
     known: dict[str, dict[tuple[str, ...], object]] = {spec.kind: {} for spec in KINDS}
     for value in objects:
@@ -47,24 +47,24 @@ def policy(
     given: dict[str, dict[Privilege, dict[str, Grant]]] = {}
     for grant in grants:
         given.setdefault(grant.object, {}).setdefault(grant.privilege, {})[grant.role] = grant
-    graph = RoleGraph({**BUILT_IN_BENEATH, **(beneath or {})})
+    graph = RoleGraph({**BUILT_IN_ROLE_GRANTS, **(granted or {})})
     return Policy(Organization("org", "o", NOW), known, graph, given)
 
 
-def world(owner: str = "sysadmin", *grants: Grant, **beneath: frozenset[str]) -> tuple[Policy, Relation]:
+def world(owner: str = "sysadmin", *grants: Grant, **granted: frozenset[str]) -> tuple[Policy, Relation]:
     """A relation in a schema of a database, all of one owner."""
     database = Database("db", owner, NOW, id="db")
     schema = SchemaObject("db", "s", owner, NOW, id="s")
     target = relation(owner)
-    return policy(database, schema, target, beneath=beneath, grants=grants), target
+    return policy(database, schema, target, granted=granted, grants=grants), target
 
 
-def test_a_role_has_what_the_roles_beneath_it_have() -> None:
+def test_a_role_has_what_the_roles_granted_to_it_have() -> None:
     graph = RoleGraph()
     assert graph.inherited("orgadmin") == set(BUILT_IN_ROLES)
     assert graph.inherited("sysadmin") == {"sysadmin", "public"}
     assert graph.roles_of(ANNA) == {"sysadmin", "public"}
-    assert RoleGraph({**BUILT_IN_BENEATH, "sysadmin": frozenset({"a"})}).inherited("orgadmin") >= {"a"}
+    assert RoleGraph({**BUILT_IN_ROLE_GRANTS, "sysadmin": frozenset({"a"})}).inherited("orgadmin") >= {"a"}
 
 
 @pytest.mark.parametrize("lower", BUILT_IN_ROLES)
@@ -150,20 +150,20 @@ def worlds(draw: Callable[[st.SearchStrategy[object]], object]) -> tuple[Policy,
         StoreFacts("k", "kafka", str(draw(owner)), NOW, NOW, id="k"),
         Role("d", "useradmin", NOW, id="d"),
     )
-    return policy(*objects, beneath=draw(GRAPHS), grants=draw(GRANTS)), objects  # type: ignore[arg-type]
+    return policy(*objects, granted=draw(GRAPHS), grants=draw(GRANTS)), objects  # type: ignore[arg-type]
 
 
 def holds(
     rules: Policy, role: str, privilege: Privilege, target: object, seen: frozenset[str] = frozenset()
 ) -> bool:
-    """The rule as one would say it: the role owns the object or was granted the privilege, or a role beneath it."""
+    """The rule as one would say it: the role owns the object or was granted the privilege, or a role granted to it has them."""
     granted = any(
         role == grant.role
         for grant in rules.grants.get(target.id, {}).get(privilege, {}).values()  # type: ignore[attr-defined]
     )
     if target.owner == role or granted:  # type: ignore[attr-defined]
         return True
-    below = set(rules.graph.beneath.get(role, ())) | ({"public"} - {role})
+    below = set(rules.graph.granted.get(role, ())) | ({"public"} - {role})
     return any(holds(rules, lower, privilege, target, seen | {role}) for lower in below - seen)
 
 

@@ -12,16 +12,16 @@ from headrace.core.types import parse_type
 
 
 def _read_source(stored: Stored) -> FunctionSource:
-    kept = stored.definition
+    definition = stored.definition
     return FunctionSource(
         name=stored.name,
         owner=stored.owner,
         created_at=stored.created_at,
         updated_at=stored.updated_at,
-        digest=kept["digest"],
-        size=kept["size"],
-        classes=kept["classes"],
-        description=kept["description"],
+        digest=definition["digest"],
+        size=definition["size"],
+        classes=definition["classes"],
+        description=definition["description"],
         id=stored.id,
     )
 
@@ -53,20 +53,20 @@ def _write(function: UserFunction) -> Definition:
 
 
 def _read(stored: Stored) -> UserFunction:
-    kept = stored.definition
-    parameters = tuple((item["name"], parse_type(item["type"])) for item in kept["parameters"])
+    definition = stored.definition
+    parameters = tuple((item["name"], parse_type(item["type"])) for item in definition["parameters"])
     types = Signature("f", types=tuple(kind for _, kind in parameters))
     name = stored.name.removesuffix(str(types)[1:])
     return UserFunction(
         name=name[1:-1].replace('""', '"') if name.startswith('"') else name,
         parameters=parameters,
-        returns=parse_type(kept["returns"]),
-        source=kept["source"],
-        class_name=kept["class"],
+        returns=parse_type(definition["returns"]),
+        source=definition["source"],
+        class_name=definition["class"],
         owner=stored.owner,
         created_at=stored.created_at,
         updated_at=stored.updated_at,
-        egress=tuple(kept["egress"]),
+        egress=tuple(definition["egress"]),
         id=stored.id,
     )
 

@@ -47,37 +47,38 @@ def _write(relation: Relation) -> Definition:
 
 
 def _read(stored: Stored) -> Relation:
-    kept = stored.definition
+    definition = stored.definition
     columns = tuple(
-        Column(column["name"], parse_type(column["type"]), column["nullable"]) for column in kept["columns"]
+        Column(column["name"], parse_type(column["type"]), column["nullable"])
+        for column in definition["columns"]
     )
-    view = kept["view"]
+    view = definition["view"]
     return Relation(
         name=RelationName(*stored.path),
-        kind=RelationKind(kept["kind"]),
-        schema=Schema(columns, tuple(kept["primary_key"])),
+        kind=RelationKind(definition["kind"]),
+        schema=Schema(columns, tuple(definition["primary_key"])),
         owner=stored.owner,
         created_at=stored.created_at,
         updated_at=stored.updated_at,
-        store=kept["store"],
-        entity=tuple(kept["entity"]) if kept["entity"] else None,
-        format=_format(kept["format"]),
-        properties=kept["properties"],
-        description=kept["description"],
+        store=definition["store"],
+        entity=tuple(definition["entity"]) if definition["entity"] else None,
+        format=_format(definition["format"]),
+        properties=definition["properties"],
+        description=definition["description"],
         id=stored.id,
-        state=kept["state"],
+        state=definition["state"],
         definition=ViewDefinition(view["sql"], view["database"], view["schema"]) if view else None,
     )
 
 
-def _format(kept: Definition) -> EntityFormat:
+def _format(definition: Definition) -> EntityFormat:
     return EntityFormat(
-        value=format_of(kept["value"]),
-        key=format_of(kept["key"]) if kept["key"] else None,
-        key_type=parse_type(kept["key_type"]) if kept["key_type"] else None,
-        key_columns=tuple(kept["key_columns"]),
-        timestamp=kept["timestamp"],
-        upsert=kept["upsert"],
+        value=format_of(definition["value"]),
+        key=format_of(definition["key"]) if definition["key"] else None,
+        key_type=parse_type(definition["key_type"]) if definition["key_type"] else None,
+        key_columns=tuple(definition["key_columns"]),
+        timestamp=definition["timestamp"],
+        upsert=definition["upsert"],
     )
 
 

@@ -15,12 +15,12 @@ class CreateRole(Statement):
     """`CREATE ROLE [IF NOT EXISTS] name [WITH ( IN ROLE ( role [, …] ) )]`: the new role has what those `beneath` it have."""
 
     name: Identifier
-    beneath: tuple[Identifier, ...] = ()
+    granted_roles: tuple[Identifier, ...] = ()
     if_not_exists: bool = False
 
     def sql(self) -> str:
         exists = "IF NOT EXISTS " if self.if_not_exists else ""
-        within = f" WITH (IN ROLE ({', '.join(map(str, self.beneath))}))" if self.beneath else ""
+        within = f" WITH (IN ROLE ({', '.join(map(str, self.granted_roles))}))" if self.granted_roles else ""
         return f"CREATE ROLE {exists}{self.name}{within}"
 
 
@@ -28,14 +28,14 @@ class CreateRole(Statement):
 def create_role(cursor: Cursor) -> CreateRole:
     if_not_exists = cursor.if_not_exists()
     name = cursor.identifier("the name of the role")
-    beneath: list[Identifier] = []
+    granted_roles: list[Identifier] = []
     if cursor.accept("WITH"):
         cursor.expect("(", "IN", "ROLE", "(")
-        beneath.append(cursor.identifier("the name of a role"))
+        granted_roles.append(cursor.identifier("the name of a role"))
         while cursor.accept(","):
-            beneath.append(cursor.identifier("the name of a role"))
+            granted_roles.append(cursor.identifier("the name of a role"))
         cursor.expect(")", ")")
-    return CreateRole(*cursor.origin, name, tuple(beneath), if_not_exists)
+    return CreateRole(*cursor.origin, name, tuple(granted_roles), if_not_exists)
 
 
 @dataclass(frozen=True)

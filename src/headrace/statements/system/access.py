@@ -77,8 +77,8 @@ def _rows_of_objects(run: Execution) -> Iterator[GrantRow]:
 
 def _rows_of_roles(run: Execution) -> Iterator[GrantRow]:
     state = run.catalog.snapshot()
-    for role, beneath in sorted(state.graph.beneath.items()):
-        yield from (GrantRow("USAGE", "role", name, "role", role) for name in sorted(beneath))
+    for role, granted in sorted(state.graph.granted.items()):
+        yield from (GrantRow("USAGE", "role", name, "role", role) for name in sorted(granted))
     if run.may(Privilege.MANAGE_MEMBERS) or run.may(Privilege.MANAGE_GRANTS):
         for user in run.catalog.users():
             yield from (GrantRow("USAGE", "role", name, "user", user.name) for name in sorted(user.roles))

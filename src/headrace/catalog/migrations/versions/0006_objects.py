@@ -89,8 +89,8 @@ class _Move:
             self._add("organization", None, row, identifier=row.id, owner="orgadmin", created_at=first or 0)
             self.organization = row.id
         for row in self._rows("compute_pools"):
-            kept = {"size": row.size, "desired_state": row.desired_state}
-            self._add("compute_pool", self.organization, row, kept)
+            definition = {"size": row.size, "desired_state": row.desired_state}
+            self._add("compute_pool", self.organization, row, definition)
         for row in self._rows("databases"):
             self.ids["database", row.name] = self._add("database", self.organization, row)
         for row in self._rows("schemas"):
@@ -103,25 +103,27 @@ class _Move:
             self.ids["schema_registry", row.name] = registry
             self._seal(registry, row.sealed_properties, f"schema registry {row.name}")
         for row in self._rows("stores"):
-            kept = {"type": row.type, "schema_registry": row.schema_registry}
-            store = self.ids["store", row.name] = self._add("store", self.organization, row, kept)
+            definition = {"type": row.type, "schema_registry": row.schema_registry}
+            store = self.ids["store", row.name] = self._add("store", self.organization, row, definition)
             self._seal(store, row.sealed_properties, f"store {row.name}")
             if row.schema_registry is not None:
                 self._depends(store, "schema_registry", row.schema_registry)
 
     def relations(self) -> None:
         for row in self._rows("relations"):
-            kept = json.loads(row.definition)
+            definition = json.loads(row.definition)
             entity = json.loads(row.entity) if row.entity else None
-            kept |= {"kind": row.kind, "store": row.store, "entity": entity}
-            kept |= {"description": row.description, "state": row.state}
+            definition |= {"kind": row.kind, "store": row.store, "entity": entity}
+            definition |= {"description": row.description, "state": row.state}
             parent = self.ids["schema", row.database, row.schema]
-            self._add("relation", parent, row, kept, identifier=row.id)
+            self._add("relation", parent, row, definition, identifier=row.id)
             self.ids["relation", row.database, row.schema, row.name] = row.id
             self.relation_times[row.id] = row.created_at
             if row.store is not None:
                 self._depends(row.id, "store", row.store)
-            layouts = [layout for layout in (kept["format"]["value"], kept["format"]["key"]) if layout]
+            layouts = [
+                layout for layout in (definition["format"]["value"], definition["format"]["key"]) if layout
+            ]
             for name in {layout["registry"] for layout in layouts if layout["format"] == "avro"}:
                 self._depends(row.id, "schema_registry", name)
 
@@ -144,13 +146,13 @@ class _Move:
         kind: str,
         parent: str | None,
         row: Any,
-        kept: dict[str, Any] | None = None,
+        definition: dict[str, Any] | None = None,
         *,
         identifier: str | None = None,
         owner: str | None = None,
         created_at: int | None = None,
     ) -> str:
-        made = created_at if created_at is not None else row.created_at
+        created = created_at if created_at is not None else row.created_at
         self._insert(
             "objects",
             id=(identifier := identifier or str(uuid.uuid4())),
@@ -158,9 +160,9 @@ class _Move:
             parent=parent,
             name=row.name,
             owner=owner or row.owner,
-            created_at=made,
-            updated_at=getattr(row, "updated_at", made),
-            definition=json.dumps({"version": 1, **(kept or {})}),
+            created_at=created,
+            updated_at=getattr(row, "updated_at", created),
+            definition=json.dumps({"version": 1, **(definition or {})}),
         )
         return identifier
 

@@ -12,9 +12,9 @@ down_revision = "0006"
 def upgrade() -> None:
     """Keep the administrator's token: it has every role of its user, and no expiry."""
     old = sa.table("tokens", sa.column("digest"), sa.column("user_name"), sa.column("created_at"))
-    kept = op.get_bind().execute(sa.select(old)).all()
+    rows = op.get_bind().execute(sa.select(old)).all()
     op.drop_table("tokens")
-    made = op.create_table(
+    table = op.create_table(
         "tokens",
         sa.Column("id", sa.String(36), primary_key=True),
         sa.Column("name", sa.String, nullable=False, unique=True),
@@ -31,11 +31,11 @@ def upgrade() -> None:
         sa.Column("updated_at", sa.BigInteger, nullable=False),
         sa.Column("expires_at", sa.BigInteger),
     )
-    for number, row in enumerate(kept):
+    for number, row in enumerate(rows):
         name = "administrator" if number == 0 else f"administrator_{number}"
         values = {"id": str(uuid.uuid4()), "name": name, "digest": row.digest, "user_name": row.user_name}
         op.get_bind().execute(
-            made.insert().values(**values, created_at=row.created_at, updated_at=row.created_at)
+            table.insert().values(**values, created_at=row.created_at, updated_at=row.created_at)
         )
     op.add_column("users", sa.Column("created_at", sa.BigInteger, nullable=False, server_default="0"))
     op.execute("UPDATE users SET created_at = (SELECT MIN(created_at) FROM objects)")

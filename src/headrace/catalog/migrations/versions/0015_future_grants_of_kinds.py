@@ -9,9 +9,9 @@ down_revision = "0014"
 
 def upgrade() -> None:
     """Add the kind to the key of future grants, which in SQLite takes a new table. Existing ones were for relations."""
-    kept = op.get_bind().execute(sa.text("SELECT * FROM future_grants")).mappings().all()
+    rows = op.get_bind().execute(sa.text("SELECT * FROM future_grants")).mappings().all()
     op.drop_table("future_grants")
-    made = op.create_table(
+    table = op.create_table(
         "future_grants",
         sa.Column("place", sa.String(36), primary_key=True),
         sa.Column("kind", sa.String, primary_key=True),
@@ -20,4 +20,4 @@ def upgrade() -> None:
         sa.Column("grantor", sa.String, nullable=False),
         sa.Column("grantable", sa.Boolean, nullable=False),
     )
-    op.bulk_insert(made, [{**row, "grantable": bool(row["grantable"]), "kind": "relation"} for row in kept])
+    op.bulk_insert(table, [{**row, "grantable": bool(row["grantable"]), "kind": "relation"} for row in rows])

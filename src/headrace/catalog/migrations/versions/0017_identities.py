@@ -32,9 +32,11 @@ def upgrade() -> None:
     for row in old["tokens"]:
         role = roles.get(row.role)
         if row.role is None or (role is not None and role.created_at <= row.created_at):
-            kept = {name: value for name, value in row._mapping.items() if name not in ("user_name", "role")}
+            columns = {
+                name: value for name, value in row._mapping.items() if name not in ("user_name", "role")
+            }
             values = {"user_id": ids[row.user_name], "role_id": role.id if role is not None else None}
-            connection.execute(tokens.insert().values(**kept, **values))
+            connection.execute(tokens.insert().values(**columns, **values))
     invitations = sa.table("invitations", *map(sa.column, ("id", "roles", "default_role")))
     for row in old["invitations"]:
         known = {name: role.id for name, role in roles.items() if role.created_at <= row.created_at}
