@@ -98,13 +98,13 @@ class StatementService:
         services = replace(self._services, catalog=self._services.catalog.draft())
         statements = parse_each(text)
         diagnostics: list[Diagnostic] = []
-        is_known, begun = True, False
+        is_known, has_context = True, False
         while len(diagnostics) < DIAGNOSTICS_MAX:
             statement = await asyncio.to_thread(next, statements, None)
             if statement is None:
                 break
-            if not begun:
-                context, begun = self._begun(context, principal, statement, checking=True), True
+            if not has_context:
+                context, has_context = self._begun(context, principal, statement, checking=True), True
             if isinstance(statement, UserError):
                 diagnostics.append(statement.diagnostic())
                 is_known = False

@@ -86,7 +86,7 @@ class Member:
     own text names; `needs` is what running it takes."""
 
     statement: Statement
-    made: Declared | Prepared | VirtualRelation | None = None
+    definition: Declared | Prepared | VirtualRelation | None = None
     reads: tuple[Relation, ...] = ()
     needs: tuple[Need, ...] = ()
 
@@ -107,7 +107,7 @@ class Draft:
     @property
     def queries(self) -> list[Prepared]:
         """The queries to run, in order."""
-        return [member.made for member in self.members if isinstance(member.made, Prepared)]
+        return [member.definition for member in self.members if isinstance(member.definition, Prepared)]
 
     @property
     def parts(self) -> list[Part]:
@@ -232,9 +232,9 @@ def _virtual(statement: CreateVirtual, draft: Draft, run: Execution) -> Member:
         raise wrong_kind(f"CREATE_VIRTUAL_{statement.kind}_AS", logical, kind)
     moment = now()
     relation = Relation(name, kind, logical.schema, run.role, moment, moment, id=str(name))
-    made = VirtualRelation(relation, logical, qualified(inside.expression, run.context))
-    draft.virtual[name] = made
-    return Member(statement, made, reads)
+    virtual_relation = VirtualRelation(relation, logical, qualified(inside.expression, run.context))
+    draft.virtual[name] = virtual_relation
+    return Member(statement, virtual_relation, reads)
 
 
 def _query(statement: _Query, draft: Draft, run: Execution) -> Member:
@@ -283,7 +283,7 @@ def _of_state(properties: Properties) -> Properties:
 
 
 def _inlined(query: exp.Query, draft: Draft) -> exp.Query:
-    return inlined(query, {name: made.query for name, made in draft.virtual.items()})
+    return inlined(query, {name: item.query for name, item in draft.virtual.items()})
 
 
 def _named(query: exp.Query, draft: Draft, run: Execution) -> tuple[Relation, ...]:
@@ -324,8 +324,8 @@ def _not_real_time(properties: Properties) -> UserError:
     )
 
 
-def _layout(made: Mapping[str, str], kind: StoreDescriptor) -> dict[str, int]:
-    return {word: int(made[spec.name]) for word, spec in kind.layout.items() if spec.name in made}
+def _layout(properties: Mapping[str, str], kind: StoreDescriptor) -> dict[str, int]:
+    return {word: int(properties[spec.name]) for word, spec in kind.layout.items() if spec.name in properties}
 
 
 # --- carrying out
@@ -345,24 +345,24 @@ def _carried_out(draft: Draft, statement: Application) -> ResultSet:
         for part, sink in zip(prepared, plan.sinks, strict=True):
             plan = pinned(plan, registered_schemas(part, run), sink)
         query = replace(query, plan=plan.to_json())
-    made: list[Prepared] = []
+    queries: list[Prepared] = []
     try:
         for member in draft.members if not run.checking else ():
-            if isinstance(member.made, Declared) and member.made.make is not None:
-                member.made.make()
-            elif isinstance(member.made, Prepared):
-                make_sink(member.made, run)
-                made.append(member.made)
+            if isinstance(member.definition, Declared) and member.definition.make is not None:
+                member.definition.make()
+            elif isinstance(member.definition, Prepared):
+                make_sink(member.definition, run)
+                queries.append(member.definition)
         with run.catalog.transaction():
             for relation in _relations(draft):
                 run.catalog.create_relation(relation)
             for member in draft.members:
-                if isinstance(member.made, Prepared) and isinstance(member.statement, _Query):
-                    refuse_own_cycle(member.made, member.statement, run, draft.flows)
+                if isinstance(member.definition, Prepared) and isinstance(member.statement, _Query):
+                    refuse_own_cycle(member.definition, member.statement, run, draft.flows)
             if query is not None:
                 run.catalog.create_query(query)
     except HeadraceError:
-        for part in made:
+        for part in queries:
             unmake_view(part, run)
         raise
     if not run.checking:
@@ -375,11 +375,11 @@ def _answer(draft: Draft, statement: Application, query: Query | None) -> Result
     rows = [relation_ddl(relation, "CREATE", "was created") for relation in _relations(draft)]
     if query is not None:
         written = ", ".join(dict.fromkeys(map(str, query.sinks)))
-        said = [f"query {query.id} runs the application {statement.name} and writes {written}"]
-        for part in (member.made for member in draft.members):
+        notes = [f"query {query.id} runs the application {statement.name} and writes {written}"]
+        for part in (member.definition for member in draft.members):
             if isinstance(part, Prepared):
-                said += [f"{part.sink_name.name}: {remark}" for remark in remarks(part)]
-        rows.append(ddl("query", query.id, "APPLICATION", "; ".join(said), [query.id]))
+                notes += [f"{part.sink_name.name}: {remark}" for remark in remarks(part)]
+        rows.append(ddl("query", query.id, "APPLICATION", "; ".join(notes), [query.id]))
     if not rows:
         name = statement.name.name
         rows.append(ddl("application", name, "APPLICATION", "all of it exists already", [name]))
@@ -389,5 +389,5 @@ def _answer(draft: Draft, statement: Application, query: Query | None) -> Result
 def _relations(draft: Draft) -> Iterator[Relation]:
     """Yield the relations to create."""
     for member in draft.members:
-        if isinstance(member.made, Declared | Prepared) and member.made.relation is not None:
-            yield member.made.relation
+        if isinstance(member.definition, Declared | Prepared) and member.definition.relation is not None:
+            yield member.definition.relation

@@ -138,7 +138,7 @@ class Execution:
             fulfilled.append(requirement)
         return fulfilled
 
-    def kept(self, requirements: Iterable[Requirement]) -> Callable[[], str | None]:
+    def privilege_watch(self, requirements: Iterable[Requirement]) -> Callable[[], str | None]:
         """Return a function that names the first requirement which the active role no longer fulfils; None if it fulfils all. It reads
         memory only."""
         needs, role, catalog = tuple(map(self.policy.need, requirements)), self.role, self.catalog
@@ -312,8 +312,8 @@ class Execution:
         thread."""
         if kind.pattern(entity) is not None:
             return EntityDescription(entity)
-        if (made := self.coming.get((store.name, entity))) is not None or self.checking:
-            return made
+        if (drafted := self.coming.get((store.name, entity))) is not None or self.checking:
+            return drafted
         try:
             return kind.entities.describe_entity(store.properties, entity) if kind.entities else None
         except UserError as error:
@@ -662,7 +662,7 @@ def relation_ddl(relation: Relation, command: str, done: str) -> ResultSet:
 
 
 def changed(
-    changes: Properties, kept: Mapping[str, str], specs: Specs, *, kind: str, what: str
+    changes: Properties, current: Mapping[str, str], specs: Specs, *, kind: str, what: str
 ) -> PropertyReader:
     """Return an object's properties with changes: given ones are set, removed ones dropped; the type cannot change.
 
@@ -678,8 +678,12 @@ def changed(
             )
     removed = [entry for entry in changes.entries if entry.removed]
     PropertyReader(removed, specs, what=what)
-    gone = [spec for spec in specs if any(spec.is_called(entry.key) for entry in removed)]
-    left = {name: text for name, text in kept.items() if not any(spec.is_called(name) for spec in gone)}
+    removed_specs = [spec for spec in specs if any(spec.is_called(entry.key) for entry in removed)]
+    left = {
+        name: text
+        for name, text in current.items()
+        if not any(spec.is_called(name) for spec in removed_specs)
+    }
     given = [entry for entry in changes.entries if not entry.removed]
     return PropertyReader(given, specs, what=what, defaults=left)
 

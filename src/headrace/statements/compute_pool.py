@@ -79,8 +79,8 @@ async def create_compute_pool(statement: CreateComputePool, run: Execution) -> O
 async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> Outcome:
     """Change the given properties: the timeout at once, the size with the next start of its process."""
     pool = run.named_compute_pool(statement.name)
-    kept = {SIZE.name: pool.size, TIMEOUT.name: str(pool.timeout_min)}
-    reader = changed(statement.properties, kept, PROPERTIES, kind="", what=_WHAT)
+    current = {SIZE.name: pool.size, TIMEOUT.name: str(pool.timeout_min)}
+    reader = changed(statement.properties, current, PROPERTIES, kind="", what=_WHAT)
     size, timeout_min = reader.take(SIZE) or "small", reader.take(TIMEOUT) or 0
     await asyncio.to_thread(
         _written, replace(pool, size=size, timeout_min=timeout_min, updated_at=now()), statement, run

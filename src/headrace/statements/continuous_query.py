@@ -129,9 +129,9 @@ def of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterat
         for topic in (scan.properties.dead_letters, scan.properties.late_rows):
             if topic is not None:
                 yield Requirement(Privilege.USAGE, run.store(Identifier(topic.store, topic.span))[0])
-    kept = run.relation(statement.name).properties if isinstance(statement, InsertInto) else {}
+    relation_properties = run.relation(statement.name).properties if isinstance(statement, InsertInto) else {}
     base = value_of(statement.properties.entries, dialect.BASE_STORE) or value_of(
-        stored(kept), dialect.BASE_STORE
+        stored(relation_properties), dialect.BASE_STORE
     )
     if base is not None:
         yield Requirement(Privilege.USAGE, run.store(Identifier(base))[0])
@@ -199,11 +199,11 @@ def bound(select: Select, run: Execution, *, continuous: bool = False) -> Logica
 
 def _refuse_call(error: UnknownFunctionError, run: Execution) -> None:
     """Raise UserError 0A000 for a call of a user's function, which queries do not support yet."""
-    made = [item for item in run.catalog.functions(error.name) if run.knows(item)]
-    if made:
+    visible_functions = [item for item in run.catalog.functions(error.name) if run.knows(item)]
+    if visible_functions:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the function {made[0].signature} of the function source {printed(made[0].source)} cannot be "
+            f"the function {visible_functions[0].signature} of the function source {printed(visible_functions[0].source)} cannot be "
             "called yet",
             hint=(
                 "Functions of users are stored only. Queries can call built-in functions: SELECT name FROM "
@@ -228,17 +228,17 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
 
 
 def prepare(
-    statement: CreateRelationAs | InsertInto, run: Execution, beside: Sequence[Flow] = ()
+    statement: CreateRelationAs | InsertInto, run: Execution, other_flows: Sequence[Flow] = ()
 ) -> Prepared:
     """Bind, purify, plan: for a thread, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing.
 
-    `beside` are the queries that are to run with it.
+    `other_flows` are those of the queries that are to run with it.
     """
     prepared = _prepared(statement, run)
     prepared = replace(
         prepared, side_topics=_missing_side_topics(prepared, run), schemas=_schemas(prepared, run)
     )
-    refuse_own_cycle(prepared, statement, run, beside)
+    refuse_own_cycle(prepared, statement, run, other_flows)
     return prepared
 
 
@@ -277,8 +277,8 @@ def _prepare_view(
         id=identifier,
         definition=ViewDefinition(statement.text, run.context.database, run.context.schema),
     )
-    made = QueryKind.CREATE_MATERIALIZED_VIEW_AS
-    return Prepared(made, logical, plan_query(logical, sink), sink, name, None, None, relation)
+    query_kind = QueryKind.CREATE_MATERIALIZED_VIEW_AS
+    return Prepared(query_kind, logical, plan_query(logical, sink), sink, name, None, None, relation)
 
 
 def _prepare_entity(
@@ -469,12 +469,15 @@ def refuse_cycle_of(query: Query, run: Execution, span: Span | None) -> None:
 
 
 def refuse_own_cycle(
-    prepared: Prepared, statement: CreateRelationAs | InsertInto, run: Execution, beside: Sequence[Flow] = ()
+    prepared: Prepared,
+    statement: CreateRelationAs | InsertInto,
+    run: Execution,
+    other_flows: Sequence[Flow] = (),
 ) -> None:
-    """Raises UserError 42P16 for a new query that would read what it writes, through those that run or are `beside` it."""
+    """Raises UserError 42P16 for a new query that would read what it writes, through running queries or `other_flows`."""
     flow = flow_of(prepared, run)
     if flow is not None and not _allowed(statement):
-        others = [*_running(run), *beside]
+        others = [*_running(run), *other_flows]
         refuse_cycle(flow, others, statement.name.span, reads=run.reads, known=run.knows)
 
 
@@ -506,12 +509,12 @@ def _flows(query: Query, run: Execution) -> list[Flow]:
         if sink is None:
             continue
         read = [item for item in sources if not query.more_sinks or _is_read(item, under)]
-        beside = [item for item in plan.side_outputs if item in under]
+        side_outputs = [item for item in plan.side_outputs if item in under]
         written = (Output.of(sink) if run.knows(sink) else replace(Output.of(sink), name=HIDDEN),)
         if run.knows(query):
-            flows.append(Flow(tuple(read), (*written, *_beside(beside)), query.name or query.id))
+            flows.append(Flow(tuple(read), (*written, *_beside(side_outputs)), query.name or query.id))
         else:
-            left_out = (replace(output, name=HIDDEN) for output in _beside(beside))
+            left_out = (replace(output, name=HIDDEN) for output in _beside(side_outputs))
             flows.append(Flow(tuple(read), (*written, *left_out), HIDDEN))
     return flows
 
@@ -531,14 +534,14 @@ def remarks(prepared: Prepared) -> list[str]:
     """Return the Summary's remarks on a query: what its records lack, and how its state may grow."""
     sink = prepared.sink
     left_out = () if isinstance(sink, ViewSink) else sink.left_out
-    said = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
+    notes = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
     if isinstance(sink, EntitySink) and sink.keyless:
-        said.append(
+        notes.append(
             "'key.format' has no effect: the records have no key without PARTITION BY or 'key.columns'"
         )
     if (warned := state_warning(prepared.logical, sink)) is not None:
-        said.append(f"warning: {warned}")
-    return said
+        notes.append(f"warning: {warned}")
+    return notes
 
 
 def _answer(prepared: Prepared, query: Query) -> ResultSet:
@@ -608,13 +611,13 @@ def refuse_taken_name(name: str, span: Span | None, run: Execution, *, of: str |
     unfinished = (
         query for query in run.catalog.unfinished_queries() if query.name == name and query.id != of
     )
-    taken = next((query for query in unfinished if query.actual_state is not QueryState.TERMINATED), None)
-    if taken is not None:
+    holder = next((query for query in unfinished if query.actual_state is not QueryState.TERMINATED), None)
+    if holder is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"a query named {name!r} already exists",
-            hint=f"Choose another name, or TERMINATE QUERY {taken.id}; first."
-            if run.knows(taken)
+            hint=f"Choose another name, or TERMINATE QUERY {holder.id}; first."
+            if run.knows(holder)
             else "Choose another name.",
             span=span,
         )

@@ -52,8 +52,8 @@ async def drop_database(statement: DropDatabase, run: Execution) -> Outcome:
     """Drop a database with its schemas. Refused with 2BP01 while a relation is in one, unless CASCADE drops it too."""
     name = run.database_of(statement.name)
     suffix = await drop(run.catalog.database(name), run, cascade=statement.cascade, span=statement.name.span)
-    gone = run.context.database == name
-    context = run.with_context(database=None, schema=None) if gone else None
+    was_current = run.context.database == name
+    context = run.with_context(database=None, schema=None) if was_current else None
     return Outcome(ddl("database", name, "DROP", f"database {name} was dropped{suffix}", [name]), context)
 
 

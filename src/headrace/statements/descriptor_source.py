@@ -65,8 +65,8 @@ async def create_descriptor_source(statement: CreateDescriptorSource, run: Execu
             error.span = entry.span
             raise
         moment = now()
-        made = DescriptorSource(name, run.role, moment, moment, data, description)
-        await asyncio.to_thread(run.catalog.create_descriptor_source, made)
+        source = DescriptorSource(name, run.role, moment, moment, data, description)
+        await asyncio.to_thread(run.catalog.create_descriptor_source, source)
     done = "was created" if existing is None else "already exists"
     return Outcome(ddl(_KIND, name, "CREATE", f"descriptor source {name} {done}", [name]))
 

@@ -25,9 +25,9 @@ def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator
     end."""
     yield Requirement(Privilege.OWNERSHIP, target)
     if cascade:
-        going = run.catalog.removal(target)
-        goes = (*going.objects, *going.queries)
-        unknown = sum(not run.knows(item) for item in goes)
+        removal = run.catalog.removal(target)
+        removed = (*removal.objects, *removal.queries)
+        unknown = sum(not run.knows(item) for item in removed)
         if unknown:
             raise UserError(
                 SqlState.INSUFFICIENT_PRIVILEGE,
@@ -35,7 +35,7 @@ def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator
                 f"not owned by role {run.role!r}",
                 hint="USE ROLE a role that owns all of them, or ask their owner to drop them first.",
             )
-        yield from (Requirement(Privilege.OWNERSHIP, item) for item in goes)
+        yield from (Requirement(Privilege.OWNERSHIP, item) for item in removed)
 
 
 async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> str:
@@ -45,30 +45,30 @@ async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None)
     stay. What went beside the object is returned, for a summary.
     Raises UserError 2BP01, or ExternalError 57014 for a query that does not end.
     """
-    going = run.catalog.removal(target)
+    removal = run.catalog.removal(target)
     if run.checking:
         if cascade:
-            for query in going.queries:
+            for query in removal.queries:
                 run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
                 run.catalog.record_query_state(query.id, QueryState.TERMINATED)
         _checked(target, run, cascade=cascade, span=span)
         return ""
     try:
         if cascade:
-            for query in going.queries:
+            for query in removal.queries:
                 await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
             run.services.engine.wake()
-        if cascade or not any(query.should_run for query in going.queries):
-            await _ended(going.queries, run)
-        went, writers = await asyncio.to_thread(_dropped, target, run, cascade=cascade)
+        if cascade or not any(query.should_run for query in removal.queries):
+            await _ended(removal.queries, run)
+        dropped, writers = await asyncio.to_thread(_dropped, target, run, cascade=cascade)
     except UserError as error:
         error.span = error.span or span
         raise
-    for item in went.objects:
+    for item in dropped.objects:
         if isinstance(item, Relation) and item.kind is RelationKind.MATERIALIZED_VIEW:
             await asyncio.to_thread(run.services.engine.views.drop, item.id)
     await run.services.engine.forget(writers)
-    return _removed_note(len(went.objects) - 1, len(going.queries)) if cascade else ""
+    return _removed_note(len(dropped.objects) - 1, len(removal.queries)) if cascade else ""
 
 
 def _checked(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> None:

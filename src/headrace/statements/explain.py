@@ -105,7 +105,7 @@ def _explained_application(name: str, draft: Draft) -> str:
     parts = draft.parts
     if not parts:
         return f"Application {printed(name)}: no queries"
-    virtual = [made.relation for made in draft.virtual.values()]
+    virtual = [item.relation for item in draft.virtual.values()]
     return explain_application(name, parts, plan_application(parts), virtual)
 
 
@@ -113,7 +113,7 @@ def _described_application(draft: Draft, run: Execution) -> tuple[str, str]:
     statements = [
         ApplicationStatement(
             member.statement.sql(),
-            _relation_fact(made) if (made := _made_by(member)) is not None else None,
+            _relation_fact(relation) if (relation := _made_by(member)) is not None else None,
             _written_by(member, draft),
             tuple(map(_relation_fact, member.reads)),
         )
@@ -124,13 +124,13 @@ def _described_application(draft: Draft, run: Execution) -> tuple[str, str]:
 
 
 def _made_by(member: Member) -> Relation | None:
-    return member.made.relation if member.made is not None else None
+    return member.definition.relation if member.definition is not None else None
 
 
 def _written_by(member: Member, draft: Draft) -> RelationFact | None:
-    if not isinstance(member.made, Prepared):
+    if not isinstance(member.definition, Prepared):
         return None
-    relation = member.made.relation or draft.catalog.relation(member.made.sink_name)
+    relation = member.definition.relation or draft.catalog.relation(member.definition.sink_name)
     return _relation_fact(relation) if relation is not None else None
 
 

@@ -85,7 +85,7 @@ async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
     reader.require(SOURCE)
     class_name, egress = reader.require(CLASS), reader.take(EGRESS) or ()
     moment = now()
-    made = UserFunction(
+    new_function = UserFunction(
         statement.name.name,
         tuple((parameter.name.name, parameter.type) for parameter in statement.parameters),
         statement.returns,
@@ -96,10 +96,15 @@ async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
         moment,
         egress,
     )
-    _check_names(made, statement)
-    signature = str(made.signature)
+    _check_names(new_function, statement)
+    signature = str(new_function.signature)
     existing = next(
-        (item for item in run.catalog.functions(made.name) if item.signature == made.signature), None
+        (
+            item
+            for item in run.catalog.functions(new_function.name)
+            if item.signature == new_function.signature
+        ),
+        None,
     )
     if existing is not None and not (statement.if_not_exists and run.knows(existing)):
         raise UserError(
@@ -110,16 +115,16 @@ async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
         )
     if existing is None:
         try:
-            await asyncio.to_thread(_check_class, made, run)
+            await asyncio.to_thread(_check_class, new_function, run)
         except HeadraceError as error:
             error.span = reader.span(CLASS)
             raise
-        await asyncio.to_thread(run.catalog.create_function, made)
+        await asyncio.to_thread(run.catalog.create_function, new_function)
     done = "was created; queries cannot call it yet" if existing is None else "already exists"
     return Outcome(ddl(_KIND, signature, "CREATE", f"function {signature} {done}", [signature]))
 
 
-def _check_names(made: UserFunction, statement: CreateFunction) -> None:
+def _check_names(function: UserFunction, statement: CreateFunction) -> None:
     refuse_built_in(statement.name)
     seen: set[str] = set()
     for parameter in statement.parameters:
@@ -127,10 +132,10 @@ def _check_names(made: UserFunction, statement: CreateFunction) -> None:
             message = f"the function declares the parameter {parameter.name} twice"
             raise UserError(SqlState.SYNTAX_ERROR, message, span=parameter.name.span)
         seen.add(parameter.name.name)
-    if len(str(made.signature).encode()) > SIGNATURE_BYTES_MAX:
+    if len(str(function.signature).encode()) > SIGNATURE_BYTES_MAX:
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"expected a signature of at most {SIGNATURE_BYTES_MAX} bytes, found {len(str(made.signature).encode())}",
+            f"expected a signature of at most {SIGNATURE_BYTES_MAX} bytes, found {len(str(function.signature).encode())}",
             hint="Use a STRUCT, an ARRAY or a MAP instead of many arguments.",
             span=statement.name.span,
         )
@@ -147,8 +152,8 @@ def refuse_built_in(name: Identifier) -> None:
         )
 
 
-def _check_class(made: UserFunction, run: Execution) -> None:
-    source = run.catalog.function_source(made.source)
+def _check_class(function: UserFunction, run: Execution) -> None:
+    source = run.catalog.function_source(function.source)
     if source is None:
         return
     try:
@@ -158,7 +163,7 @@ def _check_class(made: UserFunction, run: Execution) -> None:
             # A statement before this one makes it: its file is nowhere yet.
             return
         raise
-    jar.check_class(content, made.class_name)
+    jar.check_class(content, function.class_name)
 
 
 @handles(

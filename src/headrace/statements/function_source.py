@@ -64,8 +64,8 @@ async def create_function_source(statement: CreateFunctionSource, run: Execution
             error.span = entry.span
             raise
         moment, digest = now(), hashlib.sha256(data).hexdigest()
-        made = FunctionSource(name, run.role, moment, moment, digest, len(data), classes, description)
-        await asyncio.to_thread(run.catalog.create_function_source, made, data)
+        source = FunctionSource(name, run.role, moment, moment, digest, len(data), classes, description)
+        await asyncio.to_thread(run.catalog.create_function_source, source, data)
     done = "was created" if existing is None else "already exists"
     return Outcome(ddl(_KIND, name, "CREATE", f"function source {name} {done}", [name]))
 
@@ -92,7 +92,7 @@ async def drop_function_source(statement: DropFunctionSource, run: Execution) ->
 async def describe_function_source(statement: DescribeFunctionSource, run: Execution) -> Outcome:
     """Return property and value rows."""
     source = run.function_source(statement.name)
-    made = [function for function in run.catalog.functions() if function.source == source.name]
+    functions = [function for function in run.catalog.functions() if function.source == source.name]
     facts = {
         "name": source.name,
         "state": "ready",
@@ -101,7 +101,7 @@ async def describe_function_source(statement: DescribeFunctionSource, run: Execu
         "size_bytes": str(source.size),
         "sha256": source.digest,
         "classes": str(source.classes),
-        "functions": ", ".join(function.declaration for function in run.visible(made)) or None,
+        "functions": ", ".join(function.declaration for function in run.visible(functions)) or None,
         "url": download_path(source, run),
         "owner": source.owner,
         "created_at": moment_text(source.created_at),

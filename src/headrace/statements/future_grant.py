@@ -73,9 +73,11 @@ async def revoke_future(statement: RevokeFuture, run: Execution) -> Outcome:
     place, privileges = target_of(statement.place, run), _privileges(statement)
     roles = [run.named_role(name).name for name in statement.roles]
     kind, where = statement.kind.lower(), run.policy.need(Requirement(Privilege.OWNERSHIP, place)).object
-    taken = [(where, kind, privilege, role) for privilege in privileges for role in roles]
-    gone = await asyncio.to_thread(run.catalog.revoke_future, taken)
-    done = f"revoked from {', '.join(roles)}" if gone else f"not revoked: {', '.join(roles)} did not have it"
+    keys = [(where, kind, privilege, role) for privilege in privileges for role in roles]
+    revoked = await asyncio.to_thread(run.catalog.revoke_future, keys)
+    done = (
+        f"revoked from {', '.join(roles)}" if revoked else f"not revoked: {', '.join(roles)} did not have it"
+    )
     return _answer("REVOKE", statement, privileges, place, roles, done)
 
 

@@ -55,14 +55,14 @@ async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcom
     """Grant all privileges or none. An existing grant does not change, but may gain its grant option."""
     requirements = [*_requirements(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
-    made = [
+    new_grants = [
         Grant(
             run.policy.need(item).object, item.privilege, role, run.policy.grantor(run.role, item) or run.role
         )
         for item in requirements
         for role in roles
     ]
-    given = [replace(grant, grantable=statement.grantable) for grant in made]
+    given = [replace(grant, grantable=statement.grantable) for grant in new_grants]
     new = await asyncio.to_thread(run.catalog.grant, given)
     note = "" if new else ": it was before"
     return Outcome(_answer("GRANT", requirements, roles, f"granted to {_roles(roles)}{note}"))
@@ -76,7 +76,7 @@ async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outc
     roles = [run.named_role(name).name for name in statement.roles]
     places = [(run.policy.need(item).object, item.privilege, role) for item in requirements for role in roles]
     try:
-        gone = await asyncio.to_thread(
+        revoked = await asyncio.to_thread(
             run.catalog.revoke,
             places,
             option_only=statement.option_only,
@@ -86,8 +86,8 @@ async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outc
         error.span = statement.target.name.span if statement.target.name else statement.span
         raise
     run.services.engine.wake()
-    note = f"revoked from {_roles(roles)}" if gone else f"not revoked: {_roles(roles)} did not have it"
-    more = f", and {gone - len(places)} that depended on it" if gone > len(places) else ""
+    note = f"revoked from {_roles(roles)}" if revoked else f"not revoked: {_roles(roles)} did not have it"
+    more = f", and {revoked - len(places)} that depended on it" if revoked > len(places) else ""
     return Outcome(_answer("REVOKE", requirements, roles, note + more))
 
 

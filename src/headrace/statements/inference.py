@@ -138,9 +138,9 @@ def inferred(
 def _subject(
     reader: PropertyReader, layout: AnyFormat, entity: EntityPath, part: Literal["value", "key"]
 ) -> str:
-    said = subject(reader, layout, part)
+    naming = subject(reader, layout, part)
     message = layout.message if isinstance(layout, Protobuf) else None
-    return said.named(entity[-1], part, said.record or message or "")
+    return naming.named(entity[-1], part, naming.record or message or "")
 
 
 def _columns(layout: AnyFormat, run: Execution, store: Store, subject: str) -> tuple[Column, ...]:

@@ -70,7 +70,7 @@ async def execute(statement: Statement, run: Execution) -> Outcome:
     outcome = await HANDLERS[type(statement)](statement, run)
     if isinstance(outcome.result, ResultChannel):
         # Rows may come for days.
-        outcome.result.lost = run.kept(fulfilled)
+        outcome.result.lost = run.privilege_watch(fulfilled)
     return outcome
 
 

@@ -79,9 +79,9 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
         moment = now()
         properties = _read(kind, reader)
         secrets = kept_secrets(named, properties)
-        made = SchemaRegistry(name, kind.type, run.role, moment, moment, properties, secrets=secrets)
-        await _test(made, statement.properties, run)
-        await asyncio.to_thread(run.catalog.create_schema_registry, made)
+        registry = SchemaRegistry(name, kind.type, run.role, moment, moment, properties, secrets=secrets)
+        await _test(registry, statement.properties, run)
+        await asyncio.to_thread(run.catalog.create_schema_registry, registry)
     done = "was created" if existing is None else "already exists"
     return Outcome(ddl(_KIND, name, "CREATE", f"schema registry {name} {done}", [name]))
 

@@ -116,7 +116,7 @@ def _avro(
     if named.record is not None:
         text = _renamed(text, named.record)
     subject = named.named(entity, part, named.record or "")
-    said = base is not None or named.record is not None
+    is_named = base is not None or named.record is not None
     if base is not None:
         text = based_on(text, base)
     newest = client.latest(subject)
@@ -124,7 +124,7 @@ def _avro(
         known = self_contained(newest.text, client.resolved(newest))
         next_text = text if named.record is not None else _called_as(known, text)
         # What the user says of the schema counts, too.
-        same = json.loads(next_text) == json.loads(known) if said else _holds_the_same(known, text)
+        same = json.loads(next_text) == json.loads(known) if is_named else _holds_the_same(known, text)
         if same:
             return SinkSchema(part, subject, "AVRO", newest.text, {"schema_text": known}, newest.id)
         text = next_text

@@ -58,8 +58,8 @@ async def create_secret(statement: CreateSecret, run: Execution) -> Outcome:
         kind, description = reader.require(TYPE), reader.take(DESCRIPTION)
         moment = now()
         held = _held(statement.properties)
-        made = Secret(name, kind, run.role, moment, moment, description, properties=held)
-        await asyncio.to_thread(run.catalog.create_secret, made)
+        new_secret = Secret(name, kind, run.role, moment, moment, description, properties=held)
+        await asyncio.to_thread(run.catalog.create_secret, new_secret)
     return Outcome(_answer(name, "CREATE", "already exists" if exists else "was created"))
 
 
@@ -72,8 +72,8 @@ async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
     reader.take(TYPE)
     removed = {entry.key for entry in statement.properties.entries if entry.removed}
     description = None if DESCRIPTION.name in removed else reader.take(DESCRIPTION) or facts.description
-    kept = run.catalog.secret(facts.name)
-    if kept is None:
+    secret = run.catalog.secret(facts.name)
+    if secret is None:
         raise InternalError(f"the secret {facts.name} was dropped while it was changed")
     if SECRET_STRING in removed:
         raise UserError(
@@ -82,9 +82,9 @@ async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
             hint="Set another value, or DROP SECRET.",
             span=statement.properties.span(SECRET_STRING),
         )
-    left = {name: text for name, text in kept.properties.items() if name not in removed}
+    left = {name: text for name, text in secret.properties.items() if name not in removed}
     held = {**left, **_held(Properties(tuple(given)))}
-    changed = replace(kept, description=description, properties=held, updated_at=now())
+    changed = replace(secret, description=description, properties=held, updated_at=now())
     await asyncio.to_thread(run.catalog.update_secret, changed)
     return Outcome(_answer(facts.name, "UPDATE", "was updated"))
 

@@ -82,6 +82,6 @@ def _planned(logical: LogicalPlan) -> None:
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:
     query = compile_snapshot(logical)
-    beside = rows_of(logical.relations, run, system_conditions(logical.root))
-    _, rows = run.services.engine.views.query(query.sql, reads=query.reads, beside=beside)
+    system_tables = rows_of(logical.relations, run, system_conditions(logical.root))
+    _, rows = run.services.engine.views.query(query.sql, reads=query.reads, beside=system_tables)
     return result([(column.name, column.type) for column in query.columns], rows)

@@ -215,16 +215,16 @@ def _test(store: Store, given: Properties, run: Execution) -> None:
         return
     kind = connector(store.type)
     secret = {spec.name for spec in kind.properties if spec.secret}
-    asked = "uris"
+    property_name = "uris"
     try:
         for name, text in store.properties.items():
             if name == "uris" or ("://" in text and name not in secret):
-                asked = name
+                property_name = name
                 run.egress.check([text])
-        asked = "uris"
+        property_name = "uris"
         kind.test(store.properties)
         if kind.jars is not None:
             group_jars(kind.jars)
     except HeadraceError as error:
-        error.span = error.span or given.span(asked) or given.span("uris")
+        error.span = error.span or given.span(property_name) or given.span("uris")
         raise

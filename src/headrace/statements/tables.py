@@ -54,10 +54,10 @@ def declared_table(
             make = partial(sink.create, store.properties, entity, schema, reader)
     reader.leave(Scope.ENTITY)
     reader.finish()
-    kept = {
+    properties = {
         key: value or "" for key, value in statement.properties.items() if not dialect.STORE.is_called(key)
     }
-    return _table(name, schema, run.role, store.name, entity, kept), make
+    return _table(name, schema, run.role, store.name, entity, properties), make
 
 
 def _check(

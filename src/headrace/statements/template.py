@@ -122,15 +122,15 @@ def _entry(spec: PropertySpec[typing.Any], store: Identifier | None) -> str:
 
 
 def _said(spec: PropertySpec[typing.Any]) -> str:
-    said = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", spec.doc).replace("`", "").replace("\n", " ")
+    text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", spec.doc).replace("`", "").replace("\n", " ")
     if _is_needed_with(spec):
-        return f"{said} ({spec.default})"
-    return f"{said} (without it: {spec.default.replace('`', '')})" if spec.default else said
+        return f"{text} ({spec.default})"
+    return f"{text} (without it: {spec.default.replace('`', '')})" if spec.default else text
 
 
 def _syntax(words: tuple[str, ...]) -> str:
     """Return the syntax of the statements that begin with the words."""
-    made = typing.get_type_hints(GRAMMAR[words]).get("return")
-    kinds = typing.get_args(made) or (made,)
+    returned = typing.get_type_hints(GRAMMAR[words]).get("return")
+    kinds = typing.get_args(returned) or (returned,)
     matches = [re.search(r"`([^`]+)`", inspect.getdoc(kind) or "") for kind in kinds]
     return "\n".join(f"{match[1]};" for match in matches if match) or f"{' '.join(words)} …;"
