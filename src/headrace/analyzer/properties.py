@@ -309,7 +309,7 @@ LETTERS_PARTITIONS = PropertySpec(
     f"{_ERRORS}.log.topic.partitions", COUNT, _READ, "of a created dead-letter topic", default="1"
 )
 LETTERS_REPLICAS = PropertySpec(
-    f"{_ERRORS}.log.topic.replicas", COUNT, _READ, "likewise", default="the broker's"
+    f"{_ERRORS}.log.topic.replicas", COUNT, _READ, "of a created dead-letter topic", default="the broker's"
 )
 _LATE = "source.late.rows"
 ON_LATE = PropertySpec(
@@ -333,7 +333,9 @@ LATE_STORE = PropertySpec(
 LATE_PARTITIONS = PropertySpec(
     f"{_LATE}.log.topic.partitions", COUNT, _READ, "of a created topic of late rows", default="1"
 )
-LATE_REPLICAS = PropertySpec(f"{_LATE}.log.topic.replicas", COUNT, _READ, "likewise", default="the broker's")
+LATE_REPLICAS = PropertySpec(
+    f"{_LATE}.log.topic.replicas", COUNT, _READ, "of a created topic of late rows", default="the broker's"
+)
 
 LOOKUP_REFRESH_MS = 60_000
 LOOKUP_REFRESH = PropertySpec(

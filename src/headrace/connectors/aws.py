@@ -28,8 +28,8 @@ REGION = PropertySpec(
     "aws.region",
     matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
     Scope.STORE,
-    "the region, where `uris` does not name it",
-    default=f"that of `uris`; {OWN_REGION} where the address is not AWS's",
+    "the region, if `uris` does not contain it",
+    default=f"that of `uris`; {OWN_REGION} if the address is not AWS's",
 )
 
 
@@ -67,14 +67,14 @@ def identity(prefix: str) -> Identity:
                 r"arn:aws[a-z-]*:iam::\d{12}:role/[\w+=,.@/-]{1,512}", "arn:aws:iam::<12 digits>:role/<name>"
             ),
             Scope.STORE,
-            "a role to assume: with the access key, or, at AWS's own addresses, as the identity that the server runs under",
+            "a role to assume: with the access key, or, at AWS's own addresses, with the identity under which the server runs",
             default="none",
         ),
         external_id=PropertySpec(
             f"{prefix}.iam_external_id",
             matching(r"[\w+=,.@:/-]{2,1224}", "2 to 1224 letters, digits and +=,.@:/-"),
             Scope.STORE,
-            "the external id that the role's trust policy asks for",
+            "the external id that the role's trust policy requires",
             default="needed with a role",
         ),
     )

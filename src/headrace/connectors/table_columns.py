@@ -51,14 +51,14 @@ def new_table(prefix: str, *, needed: str = "needed", keyed: str = "") -> NewTab
             f"{prefix}.columns",
             PropertyType("", _columns),
             Scope.ENTITY,
-            "of a table that CREATE ENTITY makes: names and types of this dialect, as `'id BIGINT, name VARCHAR'`",
+            "for CREATE ENTITY: names and types of the table's columns, in this dialect, as `'id BIGINT, name VARCHAR'`",
             default=needed,
         ),
         PropertySpec(
             f"{prefix}.primary.key",
             LINE,
             Scope.ENTITY,
-            "of a table that CREATE ENTITY makes: columns of its primary key, separated by commas"
+            "for CREATE ENTITY: the columns of the table's primary key, separated by commas"
             + (f"; {keyed}" if keyed else ""),
             default="none",
         ),

@@ -52,14 +52,14 @@ TLS_VERIFY = PropertySpec(
     "tls.verify_server_hostname",
     BOOLEAN,
     Scope.STORE,
-    "whether a server's name must be its certificate's",
+    "whether a server's name must match its certificate",
     default="TRUE",
 )
 TLS_CA = PropertySpec(
     "tls.ca_cert_file",
     PropertyType("", _pem),
     Scope.STORE,
-    "the authority to trust, as PEM **text** (`-----BEGIN CERTIFICATE-----…`) or an [uploaded file](statements.md#reading-this-page)",
+    "the trusted authority, as PEM **text** (`-----BEGIN CERTIFICATE-----…`) or an [uploaded file](statements.md#reading-this-page)",
     default="the system's",
     file=True,
 )
@@ -68,14 +68,14 @@ TLS_CLIENT_CERT = PropertySpec(
     "tls.client.cert_file",
     PropertyType("", _certificates),
     Scope.STORE,
-    "mutual TLS: the certificate to show to the server, likewise, with those that vouch for it",
+    "mutual TLS: the client's certificate with its chain, as PEM text or an uploaded file",
     file=True,
 )
 TLS_CLIENT_KEY = PropertySpec(
     "tls.client.key_file",
     PropertyType("the PEM text of a private key without a passphrase", _private_key),
     Scope.STORE,
-    "its private key, likewise, without a passphrase",
+    "mutual TLS: the client's private key without a passphrase, as PEM text or an uploaded file",
     secret=True,
     file=True,
 )

@@ -48,7 +48,7 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"the server, as `{_FORM}`, with the port of its HTTP interface; nothing else is taken. Without a database it is "
+    f"the server, as `{_FORM}`, with the port of its HTTP interface; nothing else is accepted. The default database is "
     f"`{DEFAULT_DATABASE}`",
     default="needed",
 )
@@ -59,7 +59,7 @@ PASSWORD = PropertySpec(
 _OVER = Scope.RELATION | Scope.SINK
 DATABASE = PropertySpec("clickhouse.db.name", LINE, _OVER, "the table's database", default="that of `uris`")
 TABLE = PropertySpec("clickhouse.table.name", LINE, _OVER, "the table", default="the relation's name")
-NEW_TABLE = new_table("clickhouse", keyed="the table then keeps the newest row of each key")
+NEW_TABLE = new_table("clickhouse", keyed="with a key, the table keeps only the newest row of each key")
 PROPERTIES: Specs = (URIS, USERNAME, PASSWORD, *TLS, DATABASE, TABLE, *NEW_TABLE.specs)
 
 

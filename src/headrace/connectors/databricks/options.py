@@ -70,14 +70,14 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"the workspace, as `{_FORM}`. With `http` it needs `tls.disabled`",
+    f"the workspace, as `{_FORM}`. `http` requires `tls.disabled`",
     default="needed",
 )
 PORT = PropertySpec(
     "databricks.warehouse_port",
     number(1, 65535, "a port from 1 to 65535"),
     Scope.STORE,
-    "its port",
+    "the workspace's port",
     default="443",
 )
 WAREHOUSE = PropertySpec(
@@ -99,7 +99,7 @@ CLIENT_ID = PropertySpec(
     "databricks.oauth.client_id",
     matching(r"[\w.@-]{1,256}", "a service principal's id"),
     Scope.STORE,
-    "in place of a token: a service principal, for which tokens are asked by OAuth (client credentials)",
+    "instead of a token: a service principal, for which the server requests tokens by OAuth (client credentials)",
     default="none",
 )
 CLIENT_SECRET = PropertySpec(
@@ -114,40 +114,40 @@ BUCKET = PropertySpec(
     "databricks.cloud.s3.bucket",
     matching(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "a bucket's name"),
     Scope.STORE,
-    "the bucket that rows pass through, and in which tables with a location lie. Unity Catalog needs an external location for it",
+    "the bucket through which rows are loaded, and which contains tables with a location. Unity Catalog needs an external location for it",
     default="needed",
 )
 REGION = PropertySpec(
     "databricks.cloud.region",
     PropertyType("a region, as AWS us-west-2", _region),
     Scope.STORE,
-    "its region, as `AWS us-west-2`",
+    "the bucket's region, as `AWS us-west-2`",
     default="needed",
 )
 S3_ENDPOINT = PropertySpec(
     "databricks.cloud.s3.endpoint",
     PropertyType("", _endpoint),
     Scope.STORE,
-    "the address of what speaks S3's protocol in its place",
+    "the address of another service with S3's protocol",
     default="AWS's own",
 )
 _OVER = Scope.RELATION | Scope.SINK
 _MADE = Scope.ENTITY | _OVER
 CATALOG = PropertySpec("databricks.catalog.name", LINE, _OVER, "the table's catalog", default="needed")
-SCHEMA = PropertySpec("databricks.schema.name", LINE, _OVER, "its schema", default="needed")
+SCHEMA = PropertySpec("databricks.schema.name", LINE, _OVER, "the table's schema", default="needed")
 TABLE = PropertySpec("databricks.table.name", LINE, _OVER, "the table", default="the relation's name")
 LOCATION = PropertySpec(
     "table.data.file.location",
     PropertyType("", _location),
     _MADE,
-    "where the files of a table that is made lie, as `s3://bucket/folder/`, within the store's bucket",
-    default="a managed table: where Unity Catalog puts it",
+    "the location of the files of a created table, as `s3://bucket/folder/`, within the store's bucket",
+    default="a managed table, whose location Unity Catalog chooses",
 )
 COMMIT_INTERVAL = PropertySpec(
     "databricks.commit.interval.ms",
     MILLISECONDS,
     _OVER | Scope.INSERT,
-    "the least time between two commits of a query that keeps up. Each is a statement of the warehouse, and makes files",
+    "the minimum time between two commits of a query that is up to date. Each commit is a statement of the warehouse, and creates files",
     default="30000",
 )
 NEW_TABLE = new_table("databricks", needed="needed for a table")

@@ -54,15 +54,15 @@ URIS = PropertySpec(
     "uris",
     URL,
     Scope.STORE,
-    "ICEBERG_REST: the catalog's address, to which its protocol adds `/v1/…`. ICEBERG_GLUE: the address of what stands in for Glue and S3. "
-    "With `http` it needs `tls.disabled`",
+    "ICEBERG_REST: the catalog's address, to which its protocol adds `/v1/…`. ICEBERG_GLUE: the address of a service that replaces Glue "
+    "and S3. `http` requires `tls.disabled`",
     default="ICEBERG_REST: needed; ICEBERG_GLUE: AWS's own",
 )
 CATALOG_ID = PropertySpec(
     "iceberg.catalog.id",
     matching(r"[ -~]{1,256}", "a name"),
     Scope.STORE,
-    "ICEBERG_REST: the catalog, or warehouse, where the server has several. ICEBERG_GLUE: the AWS account whose catalog it is",
+    "ICEBERG_REST: the catalog, or warehouse, if the server has several. ICEBERG_GLUE: the AWS account that owns the catalog",
     default="the server's only one; the key's account",
 )
 CLIENT_ID = PropertySpec(
@@ -77,20 +77,20 @@ CLIENT_SECRET = PropertySpec(
     secret=True,
 )
 CLIENT_SCOPE = PropertySpec(
-    "iceberg.rest.client_scope", LINE, Scope.STORE, "what is asked for with them", default="catalog"
+    "iceberg.rest.client_scope", LINE, Scope.STORE, "the requested scope", default="catalog"
 )
 OAUTH_URI = PropertySpec(
     "iceberg.rest.oauth2_server_uri",
     URL,
     Scope.STORE,
-    "where tokens are asked for",
+    "the address that issues tokens",
     default="`uris`/v1/oauth/tokens",
 )
 TOKEN = PropertySpec(
     "iceberg.rest.token",
     matching(r"[!-~]+", "a token"),
     Scope.STORE,
-    "in place of a client: a bearer token",
+    "instead of a client: a bearer token",
     default="none",
     secret=True,
 )
@@ -98,7 +98,7 @@ WAREHOUSE = PropertySpec(
     "iceberg.warehouse.default_path",
     matching(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?", "s3://bucket/path"),
     Scope.STORE,
-    "ICEBERG_GLUE: where tables are made whose database has no location",
+    "ICEBERG_GLUE: the location of created tables whose database has no location",
     default="needed",
 )
 REGION = PropertySpec(
@@ -106,14 +106,14 @@ REGION = PropertySpec(
     matching(r"[a-z]{2,}(-[a-z]+)+-\d+", "a region, as us-east-1"),
     Scope.STORE,
     "the region of the bucket, and of Glue",
-    default="ICEBERG_REST: what the catalog says; ICEBERG_GLUE: needed",
+    default="ICEBERG_REST: the region that the catalog returns; ICEBERG_GLUE: needed",
 )
 ACCESS_KEY_ID = PropertySpec(
     "aws.access_key_id",
     matching(r"\w{1,128}", "an access key's id"),
     Scope.STORE,
     "the id of an access key, for S3 and Glue",
-    default="ICEBERG_REST: keys that the catalog vends; ICEBERG_GLUE: needed",
+    default="ICEBERG_REST: the keys that the catalog vends; ICEBERG_GLUE: needed",
 )
 SECRET_ACCESS_KEY = PropertySpec(
     "aws.secret_access_key",
@@ -131,21 +131,21 @@ S3_ENDPOINT = PropertySpec(
     "iceberg.s3.endpoint",
     URL,
     Scope.STORE,
-    "the address of what speaks S3's protocol; one that the catalog vends is not used",
-    default="AWS's own; with ICEBERG_GLUE `uris`, if given",
+    "the address of another service with S3's protocol; an address that the catalog vends is not used",
+    default="AWS's own; with ICEBERG_GLUE, `uris` if it is set",
 )
 S3_PATH_STYLE = PropertySpec(
     "iceberg.s3.path_style_access",
     BOOLEAN,
     Scope.STORE,
-    "whether buckets stand in paths, and not in hosts' names",
+    "whether the bucket is part of the path instead of the host name",
     default="true with `iceberg.s3.endpoint`",
 )
 NAMESPACE = PropertySpec(
     "iceberg.namespace.name",
     PropertyType("", _names),
     Scope.RELATION | Scope.SINK,
-    "the table's namespace, Glue's database; dots part its levels",
+    "the table's namespace, which is a database in Glue; dots separate its levels",
     default="default",
 )
 TABLE = PropertySpec(
@@ -155,7 +155,7 @@ COMMIT_INTERVAL = PropertySpec(
     "iceberg.commit.interval.ms",
     MILLISECONDS,
     Scope.RELATION | Scope.SINK | Scope.INSERT,
-    "the least time between two commits of a query that keeps up. Each makes a snapshot and some files",
+    "the minimum time between two commits of a query that is up to date. Each commit creates a snapshot and some files",
     default="10000",
 )
 _MADE = Scope.ENTITY | Scope.RELATION | Scope.SINK
@@ -163,15 +163,15 @@ PARTITION_BY = PropertySpec(
     "iceberg.partition.by",
     LINE,
     _MADE,
-    "of a table that is made: columns, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`, `truncate(4, name)`, with "
-    "commas between them",
+    "of a created table: columns, `year(ts)`, `month(ts)`, `day(ts)`, `hour(ts)`, `bucket(16, id)`, `truncate(4, name)`, "
+    "separated by commas",
     default="none",
 )
 TARGET_FILE = PropertySpec(
     "iceberg.target.file.bytes",
     number(1, 2**40, "a number of bytes"),
     _MADE,
-    "of a table that is made: the size at which a file is ended",
+    "of a created table: the size at which a new file is started",
     default="Iceberg's, 512 MiB",
 )
 NEW_TABLE = new_table("iceberg", needed="needed for a table")
@@ -179,7 +179,7 @@ SNAPSHOT = PropertySpec(
     "iceberg.snapshot.id",
     number(1, 2**63 - 1, "a snapshot's id"),
     Scope.TABLE,
-    "the table as this snapshot has it",
+    "the table as of this snapshot",
     default="the newest",
 )
 AS_OF = PropertySpec(
@@ -194,21 +194,21 @@ MONITOR_INTERVAL = PropertySpec(
     "iceberg.monitor.interval.ms",
     number(1, 86_400_000, "milliseconds, 1 to 86400000"),
     _READ,
-    "of a stream: how often a query looks for new snapshots; its batches begin this far apart",
+    "of a stream: how often a query checks for new snapshots; also the interval between the starts of its batches",
     default="5000",
 )
 SKIP_CHANGES = PropertySpec(
     "iceberg.skip.changes",
     BOOLEAN,
     _READ,
-    "of a stream: whether commits that change or delete rows are left out; else the query ends at one",
+    "of a stream: whether commits that change or delete rows are skipped; if not, the query ends at such a commit",
     default="false",
 )
 RETENTION = PropertySpec(
     "iceberg.snapshot.retention.ms",
     MILLISECONDS,
     Scope.OPTIMIZE,
-    "of OPTIMIZE ENTITY: snapshots older than this are removed, with the files that no other has; 0: all but the newest",
+    "for OPTIMIZE ENTITY: older snapshots are removed, with the files that no other snapshot uses; 0: all except the newest",
     default="none are removed",
 )
 _FILES: Specs = (REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, EXTERNAL_ID, S3_ENDPOINT, S3_PATH_STYLE)

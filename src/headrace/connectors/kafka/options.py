@@ -108,7 +108,7 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _addresses),
     Scope.STORE,
-    "`host:port` of the brokers, separated by commas; nothing else is taken",
+    "`host:port` of the brokers, separated by commas; nothing else is accepted",
     default="needed",
 )
 HASH_FUNCTION = PropertySpec(
@@ -123,32 +123,37 @@ USERNAME = PropertySpec(
     "kafka.sasl.username",
     LINE,
     Scope.STORE,
-    "needed with PLAIN, SHA256 and SHA512, refused without",
+    "the user; required with PLAIN, SHA256 and SHA512, otherwise refused",
     synonyms=("sasl.username",),
 )
 PASSWORD = PropertySpec(
-    "kafka.sasl.password", LINE, Scope.STORE, "likewise", secret=True, synonyms=("sasl.password",)
+    "kafka.sasl.password",
+    LINE,
+    Scope.STORE,
+    "the password; required and refused like the user",
+    secret=True,
+    synonyms=("sasl.password",),
 )
 _ISSUER = "kafka.sasl.oauthbearer."
 TOKEN_ENDPOINT = PropertySpec(
     f"{_ISSUER}token.endpoint.url",
     PropertyType("", _https),
     Scope.STORE,
-    "OAUTHBEARER: where tokens are had by client credentials; an `https` URL, since a secret goes there",
+    "OAUTHBEARER: the URL that issues tokens for client credentials; it must be `https`, since a secret is sent to it",
     synonyms=("sasl.oauthbearer.token.endpoint.url",),
 )
 CLIENT_ID = PropertySpec(
     f"{_ISSUER}client.id",
     LINE,
     Scope.STORE,
-    "OAUTHBEARER: the client",
+    "OAUTHBEARER: the client's id",
     synonyms=("sasl.oauthbearer.client.id",),
 )
 CLIENT_SECRET = PropertySpec(
     f"{_ISSUER}client.secret",
     LINE,
     Scope.STORE,
-    "OAUTHBEARER: its secret",
+    "OAUTHBEARER: the client's secret",
     secret=True,
     synonyms=("sasl.oauthbearer.client.secret",),
 )
@@ -156,7 +161,7 @@ TOKEN_SCOPE = PropertySpec(
     f"{_ISSUER}scope",
     LINE,
     Scope.STORE,
-    "OAUTHBEARER: the scope to ask for",
+    "OAUTHBEARER: the requested scope",
     default="none",
     synonyms=("sasl.oauthbearer.scope",),
 )
@@ -164,7 +169,7 @@ EXTENSIONS = PropertySpec(
     f"{_ISSUER}extensions",
     PropertyType("name=value, separated by commas", _extensions),
     Scope.STORE,
-    "OAUTHBEARER: what the broker is told beside the token, such as `logicalCluster=lkc-1,identityPoolId=pool-1`",
+    "OAUTHBEARER: extensions that the broker receives with the token, such as `logicalCluster=lkc-1,identityPoolId=pool-1`",
     default="none",
     synonyms=("sasl.oauthbearer.extensions",),
 )
@@ -178,13 +183,14 @@ MSK_ROLE = PropertySpec(
     "kafka.msk.iam_role_arn",
     _matching(_ROLE, "the ARN of an IAM role"),
     Scope.STORE,
-    "AWS_MSK_IAM: the role to take on, which must trust the AWS identity that the server runs with",
+    "AWS_MSK_IAM: the role to assume, which must trust the AWS identity under which the server runs",
 )
 SECURITY_PROTOCOL = PropertySpec(
     "security.protocol",
     choice(*_PROTOCOLS, fold=str.upper),
     Scope.STORE,
-    "another way to say `tls.disabled`, and must agree with it: what ends in SSL is with TLS, what begins with SASL has a hash function",
+    "must agree with `tls.disabled` and the hash function: values that end in SSL are with TLS, values that start with SASL have "
+    "a hash function",
 )
 
 # --- topics
@@ -194,14 +200,14 @@ TOPIC = PropertySpec(
     "topic",
     LINE,
     Scope.RELATION | Scope.SINK,
-    "the topic; of a stream also [several](queries.md#several-topics): `'orders_eu; orders_us'`, `'orders_*'`",
+    "the topic; a stream may read [several topics](queries.md#several-topics): `'orders_eu; orders_us'`, `'orders_*'`",
     default="the relation's name",
 )
 PARTITIONS = PropertySpec(
     "topic.partitions",
     COUNT,
     _MADE,
-    "of a topic that is made; must equal those of one that exists",
+    "of a created topic; for an existing topic, the number must match",
     default="1; in CREATE … AS the leftmost source's",
     synonyms=("kafka.partitions",),
 )
@@ -209,7 +215,7 @@ REPLICAS = PropertySpec(
     "topic.replicas",
     COUNT,
     _MADE,
-    "likewise",
+    "of a created topic; for an existing topic, the number must match",
     default="the broker's; in CREATE … AS the leftmost source's",
     synonyms=("kafka.replicas",),
 )
@@ -218,7 +224,7 @@ TOPIC_CONFIGS = PropertySpec(
     "kafka.topic.",
     LINE,
     _MADE,
-    "of a topic that is made: any topic setting, such as `kafka.topic.cleanup.policy`; the broker checks it",
+    "of a created topic: any topic setting, such as `kafka.topic.cleanup.policy`; the broker checks it",
     default="the broker's",
     open=True,
 )
@@ -230,8 +236,8 @@ STARTING_OFFSETS = PropertySpec(
     "starting.position.offsets",
     PropertyType("partition:offset, separated by commas", _starting_offsets),
     Scope.RELATION | Scope.SOURCE | Scope.PRINT,
-    "`'0:1200, 1:980'`: the first record of each partition that is named, for a query that has no checkpoint yet, or PRINT; the others "
-    "begin at `starting.position`",
+    "`'0:1200, 1:980'`: the first record of each listed partition, for PRINT and for a query without a checkpoint; other "
+    "partitions start at `starting.position`",
 )
 
 

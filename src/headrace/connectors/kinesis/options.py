@@ -51,8 +51,8 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"`{_FORM}`, or the address of what speaks its protocol; nothing but scheme, host and port is taken. With `http` it needs "
-    "`tls.disabled`",
+    f"`{_FORM}`, or the address of a service with the same protocol; only scheme, host and port are accepted. `http` "
+    "requires `tls.disabled`",
     default="needed",
 )
 IDENTITY = aws.identity("kinesis")
@@ -61,7 +61,7 @@ ACCOUNT = PropertySpec(
     "kinesis.account.id",
     PropertyType(_ACCOUNT.expected, _account),
     Scope.STORE,
-    "the AWS account that the streams are in, where it is another than the key's",
+    "the AWS account of the streams, if it differs from the key's",
     default="the key's",
 )
 STREAM = PropertySpec("topic", LINE, Scope.RELATION | Scope.SINK, "the stream", default="the relation's name")
@@ -69,7 +69,7 @@ SHARDS = PropertySpec(
     "kinesis.shards",
     COUNT,
     Scope.ENTITY | Scope.RELATION | Scope.SINK,
-    "of a stream that is made; must equal those of one that exists",
+    "of a created stream; for an existing stream, the number must match",
     default="1; in CREATE … AS the leftmost source's",
     synonyms=("topic.shards",),
 )

@@ -60,7 +60,7 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"the database's listener and service, as `{_FORM}`; the port is 1521, with TLS 2484, where it is left out",
+    f"the database's listener and service, as `{_FORM}`; the default port is 1521, with TLS 2484",
     default="needed",
 )
 USERNAME = PropertySpec(
@@ -79,7 +79,7 @@ DATABASE = PropertySpec(
     "oracle.db.name",
     PropertyType("the name of a service, as ORCLPDB1", _service),
     _OVER,
-    "the service of the table's database, of the same listener",
+    "the service of the table's database, at the same listener",
     default="that of `uris`",
 )
 SCHEMA = PropertySpec("oracle.schema.name", LINE, _OVER, "the table's schema", default="needed")

@@ -94,8 +94,8 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"the database, as `{_FORM}`. Parameters behind it, `?name=value`, are kept and have no effect; those that say where, as whom or "
-    "how safely to connect are refused",
+    f"the database, as `{_FORM}`. Parameters after it, `?name=value`, are stored and have no effect; parameters that set "
+    "the address, the user or the encryption of the connection are refused",
     default="needed",
 )
 USERNAME = PropertySpec("postgres.username", LINE, Scope.STORE, "the user", default="needed")
@@ -110,14 +110,14 @@ TABLE_LIST = PropertySpec(
     "postgresql.cdc.table.list",
     PropertyType("", _table_list),
     Scope.RELATION | Scope.SOURCE,
-    "in place of one table, for a stream: tables of `postgresql.db.name`, as `'public.a, test.b'`, whose changes come together",
+    "instead of one table, for a stream: tables of `postgresql.db.name`, as `'public.a, test.b'`, whose changes are read together",
     default="none",
 )
 SLOT = PropertySpec(
     "postgresql.slot.name",
     PropertyType("", _slot),
     Scope.SOURCE,
-    "the replication slot, and the publication of the same name, that a query reads by; they are made if they are missing, and stay when "
+    "the replication slot that a query reads, and the publication of the same name. They are created if they are missing, and remain when "
     "the query is terminated",
     default="needed",
 )

@@ -108,8 +108,8 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"a bucket, as `{_FORM}`, or as `http(s)://host:port/bucket` of what speaks the same protocol. Without a bucket it is a store of all "
-    "buckets. With `http` it needs `tls.disabled`",
+    f"a bucket, as `{_FORM}`, or as `http(s)://host:port/bucket` of a service with the same protocol. Without a bucket, the store contains "
+    "all buckets. `http` requires `tls.disabled`",
     default="needed",
 )
 LOCATION = PropertySpec(
@@ -123,14 +123,14 @@ DISCOVERY = PropertySpec(
     "s3.discovery.interval.seconds",
     number(1, 86_400, "seconds, 1 to 86400"),
     Scope.RELATION | Scope.SOURCE,
-    "how often a query looks for new files",
+    "how often a query checks for new files",
     default="10",
 )
 FORMAT = PropertySpec(
     "value.format",
     choice("json", "csv", "parquet", "avro"),
     Scope.ENTITY | Scope.RELATION | Scope.SOURCE | Scope.SINK | Scope.TABLE,
-    "of the files: `PARQUET`; `JSON`, an object on each line; `CSV`, a row on each line; `AVRO`, which is read only",
+    "the format of the files: `PARQUET`; `JSON`, one object per line; `CSV`, one row per line; `AVRO`, which can only be read",
     default="needed to read; PARQUET for a table",
 )
 DELIMITER = PropertySpec(
@@ -144,21 +144,21 @@ HEADER = PropertySpec(
     "csv.header",
     BOOLEAN,
     Scope.RELATION | Scope.SOURCE | Scope.SINK,
-    "CSV: whether the first line of a file has the names of the columns, which must be those of the relation, in order",
+    "CSV: whether the first line of a file contains the names of the columns, which must match those of the relation, in the same order",
     default="FALSE",
 )
 PARTITIONS = PropertySpec(
     "s3.partition.by",
     PropertyType("", _partitions),
     Scope.ENTITY | Scope.RELATION | Scope.SINK,
-    "of a table: folders `name=value` by columns and times, as `'country, day(ts)'`; there are `year`, `month`, `day` and `hour`",
+    "of a table: folders `name=value` by columns and times, as `'country, day(ts)'`; the functions are `year`, `month`, `day` and `hour`",
     default="none",
 )
 COMMIT_INTERVAL = PropertySpec(
     "s3.commit.interval.millis",
     number(0, 3_600_000, "milliseconds, 0 to 3600000"),
     Scope.RELATION | Scope.SINK,
-    "of a table: new files of a query that keeps up come no more often than this; longer makes fewer and larger ones",
+    "of a table: the minimum time between new files of a query that is up to date; a longer time results in fewer and larger files",
     default="10000",
 )
 STORE: Specs = (URIS, TLS_DISABLED, TLS_CA, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, EXTERNAL_ID, REGION)

@@ -47,15 +47,19 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _urls),
     Scope.REGISTRY,
-    "the addresses, `http://host:port` or `https://…`, with the path if it has one, separated by commas: the first that answers is used",
+    "the addresses, `http://host:port` or `https://…`, with a path if necessary, separated by commas: the first that answers is used",
     default="needed",
     synonyms=("url",),
 )
 _BASIC = (
     PropertySpec(
-        "confluent.username", LOGIN, Scope.REGISTRY, "CONFLUENT: basic authentication", default="none"
+        "confluent.username",
+        LOGIN,
+        Scope.REGISTRY,
+        "CONFLUENT: the user for basic authentication",
+        default="none",
     ),
-    PropertySpec("confluent.password", LINE, Scope.REGISTRY, "likewise", secret=True),
+    PropertySpec("confluent.password", LINE, Scope.REGISTRY, "CONFLUENT: the user's password", secret=True),
 )
 _TOKEN = PropertySpec(
     "confluent.token",
@@ -69,7 +73,14 @@ _KEY = (
     PropertySpec(
         "confluent_cloud.key", LOGIN, Scope.REGISTRY, "CONFLUENT_CLOUD: the API key", default="needed"
     ),
-    PropertySpec("confluent_cloud.secret", LINE, Scope.REGISTRY, "likewise", default="needed", secret=True),
+    PropertySpec(
+        "confluent_cloud.secret",
+        LINE,
+        Scope.REGISTRY,
+        "CONFLUENT_CLOUD: the secret of the API key",
+        default="needed",
+        secret=True,
+    ),
 )
 COMMON: Specs = (TYPE, URIS, REGION, DESCRIPTION)
 PROPERTIES: Specs = (TYPE, URIS, *_BASIC, _TOKEN, *_KEY, *TLS, *CLIENT_TLS, REGION, DESCRIPTION)

@@ -95,7 +95,7 @@ URIS = PropertySpec(
     "uris",
     PropertyType("", _uris),
     Scope.STORE,
-    f"the account's address, as `{_FORM}`; of other hosts only this machine's own, with `http://` and `tls.disabled`",
+    f"the account's address, as `{_FORM}`; the only other accepted host is this machine, with `http://` and `tls.disabled`",
     default="needed",
 )
 ACCOUNT = PropertySpec(
@@ -106,14 +106,17 @@ ACCOUNT = PropertySpec(
     default="that of `uris`",
 )
 REGION = PropertySpec(
-    "snowflake.cloud.region", LINE, Scope.STORE, "taken, and not needed: the account's address says it"
+    "snowflake.cloud.region",
+    LINE,
+    Scope.STORE,
+    "accepted and not needed: the account's address determines the region",
 )
 ROLE = PropertySpec("snowflake.role_name", LINE, Scope.STORE, "the role", default="the user's own")
 WAREHOUSE = PropertySpec(
     "snowflake.warehouse_name",
     LINE,
     Scope.STORE,
-    "the warehouse that does the work",
+    "the warehouse that runs the statements",
     default="the user's own",
 )
 USERNAME = PropertySpec("snowflake.username", LINE, Scope.STORE, "the user", default="needed")
@@ -121,7 +124,7 @@ KEY = PropertySpec(
     "snowflake.client.key_file",
     PropertyType("the PEM text of a private RSA key", _pem),
     Scope.STORE,
-    "the user's private key, as PEM **text** or an uploaded file; this, a password or a token is needed",
+    "the user's private key, as PEM **text** or an uploaded file; a key, a password or a token is required",
     secret=True,
     file=True,
 )
@@ -129,19 +132,19 @@ PASSPHRASE = PropertySpec(
     "snowflake.client.key_passphrase",
     LINE,
     Scope.STORE,
-    "what the key is encrypted with",
+    "the passphrase of the key",
     default="none",
     secret=True,
 )
 PASSWORD = PropertySpec(
-    "snowflake.password", LINE, Scope.STORE, "in place of a key: the user's password", secret=True
+    "snowflake.password", LINE, Scope.STORE, "instead of a key: the user's password", secret=True
 )
-TOKEN = PropertySpec("snowflake.token", LINE, Scope.STORE, "in place of a key: a token", secret=True)
+TOKEN = PropertySpec("snowflake.token", LINE, Scope.STORE, "instead of a key: a token", secret=True)
 TOKEN_TYPE = PropertySpec(
     "snowflake.token.type",
     choice("programmatic", "oauth"),
     Scope.STORE,
-    "`programmatic` for an access token that a user has made in Snowflake, `oauth` for one of an authorization server",
+    "`programmatic` for an access token that a user created in Snowflake, `oauth` for a token of an authorization server",
     default="programmatic",
 )
 _OVER = Scope.RELATION | Scope.SINK
