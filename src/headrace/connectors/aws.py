@@ -109,10 +109,10 @@ def client(service: str, address: Address, store: Mapping[str, str], who: Identi
     keys = _keys(store, who)
     if who.role.name in store:
         # Asked for when it is first needed, and again before it expires.
-        asked = {"RoleArn": store[who.role.name], "RoleSessionName": _SESSION_NAME}
+        assume_role = {"RoleArn": store[who.role.name], "RoleSessionName": _SESSION_NAME}
         if who.external_id.name in store:
-            asked["ExternalId"] = store[who.external_id.name]
-        refresh = create_assume_role_refresher(_sts(address, keys), asked)
+            assume_role["ExternalId"] = store[who.external_id.name]
+        refresh = create_assume_role_refresher(_sts(address, keys), assume_role)
         session._credentials = RefreshableCredentials.create_from_metadata(
             refresh(), refresh, "sts-assume-role"
         )

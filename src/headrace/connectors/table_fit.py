@@ -21,16 +21,16 @@ Theirs = TypeVar("Theirs")
 def check_written(
     path: EntityPath,
     schema: Schema,
-    there: Mapping[str, Theirs],
+    actual_types: Mapping[str, Theirs],
     fits: Callable[[DataType, Theirs], bool],
     shown: Callable[[Theirs], str] = str,
 ) -> None:
     """Raises UserError 42703 for columns that the table does not have, 42P16 for those that do not take what may come."""
-    _check_names(path, schema, there)
+    _check_names(path, schema, actual_types)
     wrong = [
-        f"{printed(column.name)} is {shown(there[column.name])}, which does not take {column.type}"
+        f"{printed(column.name)} is {shown(actual_types[column.name])}, which does not take {column.type}"
         for column in schema.columns
-        if not fits(column.type, there[column.name])
+        if not fits(column.type, actual_types[column.name])
     ]
     if wrong:
         raise UserError(
@@ -67,16 +67,16 @@ def check_json(path: EntityPath, columns: Sequence[Column]) -> None:
 def check_read(
     path: EntityPath,
     schema: Schema,
-    there: Mapping[str, Theirs],
+    actual_types: Mapping[str, Theirs],
     reads: Callable[[DataType, Theirs], bool],
     shown: Callable[[Theirs], str] = str,
 ) -> None:
     """Raises UserError 42703 for columns that the table does not have, 42P16 for those that cannot be read as `schema` says."""
-    _check_names(path, schema, there)
+    _check_names(path, schema, actual_types)
     wrong = [
-        f"{printed(column.name)} is {shown(there[column.name])}, which is no {column.type}"
+        f"{printed(column.name)} is {shown(actual_types[column.name])}, which is no {column.type}"
         for column in schema.columns
-        if not reads(column.type, there[column.name])
+        if not reads(column.type, actual_types[column.name])
     ]
     if wrong:
         raise UserError(
@@ -86,11 +86,11 @@ def check_read(
         )
 
 
-def _check_names(path: EntityPath, schema: Schema, there: Mapping[str, object]) -> None:
-    missing = [printed(column.name) for column in schema.columns if column.name not in there]
+def _check_names(path: EntityPath, schema: Schema, actual_types: Mapping[str, object]) -> None:
+    missing = [printed(column.name) for column in schema.columns if column.name not in actual_types]
     if missing:
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the table {path_text(path)} has no column {', '.join(missing)}",
-            hint=f"It has {', '.join(map(printed, there))}. Names fold to lower case unless they stand in double quotes.",
+            hint=f"It has {', '.join(map(printed, actual_types))}. Names fold to lower case unless they stand in double quotes.",
         )

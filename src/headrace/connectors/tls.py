@@ -84,11 +84,11 @@ CLIENT_TLS: Specs = (TLS_CLIENT_CERT, TLS_CLIENT_KEY)
 
 def tls_properties(reader: PropertyReader, *, disabled: bool = False) -> dict[str, str]:
     """Return a store's TLS properties as canonical text; `disabled` is the default. Raises UserError 3D008."""
-    said = reader.take(TLS_DISABLED)
+    given_setting = reader.take(TLS_DISABLED)
     verify = reader.take(TLS_VERIFY)
     authority = reader.take(TLS_CA)
     texts = {
-        TLS_DISABLED.name: str(disabled if said is None else said).upper(),
+        TLS_DISABLED.name: str(disabled if given_setting is None else given_setting).upper(),
         TLS_VERIFY.name: str(verify is not False).upper(),
     }
     return texts if authority is None else texts | {TLS_CA.name: authority}

@@ -113,14 +113,14 @@ class ClickHouse:
         settings: Settings | None = None,
         content: io.BufferedIOBase | None = None,
     ) -> Iterator[httpx.Response]:
-        asked: dict[str, str | int] = {"database": self.database, **(settings or {})}
-        asked |= {f"param_{name}": _escaped(value) for name, value in (parameters or {}).items()}
+        query_parameters: dict[str, str | int] = {"database": self.database, **(settings or {})}
+        query_parameters |= {f"param_{name}": _escaped(value) for name, value in (parameters or {}).items()}
         body: bytes | io.BufferedIOBase = statement.encode() if content is None else content
         if content is not None:
-            asked["query"] = statement
+            query_parameters["query"] = statement
         self._resolve()
         try:
-            with self._http.stream("POST", self._url + "/", params=asked, content=body) as answer:
+            with self._http.stream("POST", self._url + "/", params=query_parameters, content=body) as answer:
                 self._check(answer)
                 yield answer
         except httpx.HTTPError as error:

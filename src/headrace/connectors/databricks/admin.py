@@ -73,9 +73,13 @@ def _location(store: Mapping[str, str], reader: PropertyReader) -> str | None:
 
 
 def _check_rows(
-    store: Mapping[str, str], path: EntityPath, schema: Schema, said: Mapping[str, str], _upsert: bool
+    store: Mapping[str, str],
+    path: EntityPath,
+    schema: Schema,
+    given_properties: Mapping[str, str],
+    _upsert: bool,
 ) -> None:
-    location = said.get(options.LOCATION.name)
+    location = given_properties.get(options.LOCATION.name)
     if location is not None:
         options.within_bucket(store, location)
     with Warehouse(store) as warehouse:

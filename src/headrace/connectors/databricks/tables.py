@@ -86,9 +86,9 @@ def describe(warehouse: Warehouse, path: EntityPath) -> EntityDescription:
     )
     shown = {"kind": "Type", "format": "Provider", "location": "Location"}
     configs = {
-        name: table.about[said].lower() if name != "location" else table.about[said]
-        for name, said in shown.items()
-        if table.about.get(said)
+        name: table.about[title].lower() if name != "location" else table.about[title]
+        for name, title in shown.items()
+        if table.about.get(title)
     }
     columns = tuple(Column(name, kind, name not in key) for name, kind in table.columns.items())
     return EntityDescription(path, configs=configs, columns=columns, key=tuple(key))
@@ -125,11 +125,11 @@ def create(
     if any(not _PLAIN_NAME.issuperset(name) for column in columns for name in _names(column)):
         # Names that Parquet cannot have are kept beside it then.
         properties["delta.columnMapping.mode"] = "name"
-    said = ", ".join(f"{text_sql(name)} = {text_sql(text)}" for name, text in properties.items())
+    table_properties = ", ".join(f"{text_sql(name)} = {text_sql(text)}" for name, text in properties.items())
     warehouse.execute(
         f"CREATE TABLE {table_sql(path)} ({', '.join(parts)}) USING DELTA"
         + (f" LOCATION {text_sql(location)}" if location else "")
-        + (f" TBLPROPERTIES ({said})" if said else "")
+        + (f" TBLPROPERTIES ({table_properties})" if table_properties else "")
     )
 
 

@@ -194,31 +194,31 @@ def check_written(table: Table, path: EntityPath, schema: Schema, *, upsert: boo
 
 def check_read(table: Table, path: EntityPath, schema: Schema) -> None:
     """Raises UserError 42703 for columns that a table does not have, 42P16 for those of a type that `schema` cannot hold."""
-    table_fit.check_read(path, schema, _types(table), lambda said, own: _fits(own, said))
+    table_fit.check_read(path, schema, _types(table), lambda declared, own: _fits(own, declared))
 
 
 def _types(table: Table) -> dict[str, DataType]:
     return {column.name: column.type for column in table.columns}
 
 
-def _fits(given: DataType, there: DataType) -> bool:
-    match given, there:
+def _fits(given: DataType, actual: DataType) -> bool:
+    match given, actual:
         case Varchar(), Varchar():
             return True
         case Primitive(), Primitive():
-            narrow, wide = _THEIRS[given.name], _THEIRS[there.name]
+            narrow, wide = _THEIRS[given.name], _THEIRS[actual.name]
             return narrow == wide or narrow in _NARROWER.get(wide, ())
         case Decimal(), Decimal():
-            return given.scale == there.scale and given.precision <= there.precision
+            return given.scale == actual.scale and given.precision <= actual.precision
         case Timestamp(), Timestamp():
-            return given.local == there.local
+            return given.local == actual.local
         case Array(one), Array(other):
             return _fits(one, other)
         case Map(), Map():
-            return _fits(given.key, there.key) and _fits(given.value, there.value)
+            return _fits(given.key, actual.key) and _fits(given.value, actual.value)
         case Struct(), Struct():
-            return [name for name, _ in given.fields] == [name for name, _ in there.fields] and all(
-                _fits(one, other) for (_, one), (_, other) in zip(given.fields, there.fields, strict=True)
+            return [name for name, _ in given.fields] == [name for name, _ in actual.fields] and all(
+                _fits(one, other) for (_, one), (_, other) in zip(given.fields, actual.fields, strict=True)
             )
     return False
 

@@ -222,8 +222,8 @@ def _assign(
     explicit = options.starting_offsets(start.options)
     with _classified(properties, topic):
         if isinstance(start.at, int):
-            asked = [TopicPartition(topic, place.partition, start.at) for place in partitions]
-            partitions = consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S)
+            positions = [TopicPartition(topic, place.partition, start.at) for place in partitions]
+            partitions = consumer.offsets_for_times(positions, timeout=REQUEST_TIMEOUT_S)
         for place in partitions:
             low, high = consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S)
             if not isinstance(start.at, int):

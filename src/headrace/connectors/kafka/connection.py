@@ -81,8 +81,8 @@ def describe_topic(admin: AdminClient, name: str) -> TopicDescription:
 
     Raises KafkaException.
     """
-    asked = admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)
-    description: TopicDescription = asked[name].result()
+    futures = admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_TIMEOUT_S)
+    description: TopicDescription = futures[name].result()
     return description
 
 
@@ -138,8 +138,8 @@ def _ids(admin: AdminClient, names: list[str]) -> dict[str, str]:
     if not names:
         return {}
     ids: dict[str, str] = {}
-    asked = admin.describe_topics(TopicCollection(names), request_timeout=_PRESENCE_S)
-    for name, future in asked.items():
+    futures = admin.describe_topics(TopicCollection(names), request_timeout=_PRESENCE_S)
+    for name, future in futures.items():
         try:
             identity = str(future.result().topic_id)
         except KafkaException as error:

@@ -21,7 +21,7 @@ _TIMEOUT_S = 10
 def signed(properties: Mapping[str, str]) -> Token:
     """Return a token of 15 minutes. Raises ExternalError 57015 when AWS does not give the role's keys."""
     region, role = properties["kafka.msk.aws_region"], properties["kafka.msk.iam_role_arn"]
-    asked = time.time()
+    requested_at = time.time()
     try:
         text, expires_ms = generate_auth_token_from_credentials_provider(region, _Role(region, role))
     except (BotoCoreError, ClientError) as error:
@@ -32,7 +32,7 @@ def signed(properties: Mapping[str, str]) -> Token:
             hint="Check 'kafka.msk.iam_role_arn', that the role trusts the server's AWS identity, and that the server has one.",
         ) from None
     expires_at = expires_ms / 1000
-    return Token(text, role, expires_at, asked + (expires_at - asked) * USED_FOR)
+    return Token(text, role, expires_at, requested_at + (expires_at - requested_at) * USED_FOR)
 
 
 class _Role(CredentialProvider):  # type: ignore[misc]  # botocore has no types

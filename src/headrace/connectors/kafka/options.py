@@ -348,9 +348,9 @@ def _options(reader: PropertyReader, specs: Iterable[PropertySpec[str]], prefix:
 
 def _check_credentials(texts: Mapping[str, str], reader: PropertyReader) -> None:
     mechanism = texts[HASH_FUNCTION.name]
-    needed, taken = _CREDENTIALS[mechanism]
+    needed, accepted = _CREDENTIALS[mechanism]
     other = next(
-        (spec for spec in _ALL_CREDENTIALS if spec.name in texts and spec not in needed + taken), None
+        (spec for spec in _ALL_CREDENTIALS if spec.name in texts and spec not in needed + accepted), None
     )
     if other is not None:
         takers = [name for name, both in _CREDENTIALS.items() if other in both[0] + both[1]]
@@ -379,7 +379,9 @@ def _check_protocol(texts: Mapping[str, str], protocol: str | None, reader: Prop
             hint=f"Leave it out, or '{TLS_DISABLED.name}'.",
             span=reader.span(TLS_CLIENT_CERT),
         )
-    said = ("SASL_" if texts[HASH_FUNCTION.name] != "NONE" else "") + ("SSL" if encrypted else "PLAINTEXT")
+    expected_protocol = ("SASL_" if texts[HASH_FUNCTION.name] != "NONE" else "") + (
+        "SSL" if encrypted else "PLAINTEXT"
+    )
     if texts[HASH_FUNCTION.name] in TOKEN_MECHANISMS and not encrypted:
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -387,5 +389,5 @@ def _check_protocol(texts: Mapping[str, str], protocol: str | None, reader: Prop
             hint=f"Leave out '{TLS_DISABLED.name}'.",
             span=reader.span(HASH_FUNCTION),
         )
-    if protocol not in (None, said):
-        raise reader.bad(SECURITY_PROTOCOL, f"{said}, as the other properties have it")
+    if protocol not in (None, expected_protocol):
+        raise reader.bad(SECURITY_PROTOCOL, f"{expected_protocol}, as the other properties have it")

@@ -75,18 +75,18 @@ def _issued(properties: Mapping[str, str]) -> Token:
     trusted = ssl.create_default_context()
     if TLS_CA.name in properties:
         trusted.load_verify_locations(cadata=properties[TLS_CA.name])
-    asked = time.time()
+    requested_at = time.time()
     status, answer = _posted(
         endpoint, form, (client, properties["kafka.sasl.oauthbearer.client.secret"]), trusted
     )
     if status != 200:
         # Of what it says only the words of the standard: it may be any server.
-        said = answer.get("error")
-        reason = said if said in _ERRORS else f"HTTP status {status}"
+        error_code = answer.get("error")
+        reason = error_code if error_code in _ERRORS else f"HTTP status {status}"
         raise _refusal(f"the token endpoint {endpoint} gives no token: {reason}")
     match answer:
         case {"access_token": str() as text, "expires_in": int() | float() as lifetime} if lifetime > 0:
-            return Token(text, client, asked + lifetime, asked + lifetime * USED_FOR)
+            return Token(text, client, requested_at + lifetime, requested_at + lifetime * USED_FOR)
     raise _refusal(f"the token endpoint {endpoint} answers without 'access_token' and 'expires_in'")
 
 

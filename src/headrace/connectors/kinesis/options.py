@@ -142,8 +142,8 @@ def _host(store: Mapping[str, str]) -> str:
 
 def _check_region(reader: PropertyReader, texts: Mapping[str, str]) -> None:
     named = _REGION_OF.search(_host(texts))
-    said = texts.get(REGION.name)
-    if named is not None and said not in (None, named[1]):
+    given_region = texts.get(REGION.name)
+    if named is not None and given_region not in (None, named[1]):
         raise reader.bad(REGION, f"{named[1]}, as in '{URIS.name}'")
-    if named is None and said is None and is_aws(texts):
+    if named is None and given_region is None and is_aws(texts):
         reader.require(REGION, hint=f"Or name it in '{URIS.name}', as {_FORM} does.")

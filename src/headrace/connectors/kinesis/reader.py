@@ -87,11 +87,11 @@ class Stream:
 
         Where ours agrees with it, ours tells the milliseconds.
         """
-        asked = time.time()
+        local_s = time.time()
         answer = self.client.describe_stream_summary(**self.address)
         second = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
-        agrees = second - 1 <= asked <= second + 1
-        return at_time(int((asked if agrees else second) * 1000))
+        agrees = second - 1 <= local_s <= second + 1
+        return at_time(int((local_s if agrees else second) * 1000))
 
     def beginnings(self, position: str) -> dict[int, str | None]:
         """Return the starting places for a position: the oldest shards, whose children follow when they have ended."""
@@ -131,12 +131,12 @@ class ShardReader:
             self._changed.wait_for(self._knows)
             if self._failure is not None:
                 raise self._failure
-            taken, self._records = self._records[:most], self._records[most:]
-            if taken:
-                self.position = taken[-1]["SequenceNumber"]
+            records, self._records = self._records[:most], self._records[most:]
+            if records:
+                self.position = records[-1]["SequenceNumber"]
             self.ended = self._last and not self._records
             self._changed.notify_all()
-            return taken
+            return records
 
     def wait(self, seconds: float) -> None:
         """Wait until there is something to take, or the time is up."""
@@ -232,8 +232,8 @@ class StreamReader:
         after: dict[int, str | None] = dict(places)
         left = most
         for number, reader in self._at(places).items():
-            records[number] = taken = reader.take(left)
-            left = max(1, left - len(taken))
+            records[number] = batch = reader.take(left)
+            left = max(1, left - len(batch))
             after[number] = None if reader.ended else reader.position
         return records, self._followed_by_children(places, after)
 
@@ -270,15 +270,15 @@ class StreamReader:
             return after
         self._listed = time.monotonic()
         listed = {shard.number: shard for shard in self._stream.shards()}
-        kept = {number: place for number, place in after.items() if place is not None or number in listed}
+        places = {number: place for number, place in after.items() if place is not None or number in listed}
         for number, shard in listed.items():
             if number not in after and shard.parents and ended.issuperset(shard.parents):
                 began = (before[parent] or "" for parent in shard.parents)
-                kept[number] = next((place for place in began if place.startswith(_TIME)), BEGINNING)
+                places[number] = next((place for place in began if place.startswith(_TIME)), BEGINNING)
         self._followed.update(
-            parent for number, shard in listed.items() if number in kept for parent in shard.parents
+            parent for number, shard in listed.items() if number in places for parent in shard.parents
         )
-        return dict(sorted(kept.items()))
+        return dict(sorted(places.items()))
 
 
 def arrival_ms(record: Record) -> int:

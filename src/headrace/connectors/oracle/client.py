@@ -156,25 +156,25 @@ def _tls(store: Mapping[str, str]) -> ssl.SSLContext:
 
 def _within(seconds: float, connect: Any) -> Any:
     """Return the result of `connect`; raises Overdue when it is late. A connection that arrives later is closed."""
-    made: Future[Any] = Future()
+    connecting: Future[Any] = Future()
 
     def run() -> None:
         try:
-            made.set_result(connect())
+            connecting.set_result(connect())
         except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            made.set_exception(error)
+            connecting.set_exception(error)
 
     Thread(target=run, name="oracle-connect", daemon=True).start()
     try:
-        return made.result(seconds)
+        return connecting.result(seconds)
     except Overdue:
-        made.add_done_callback(_close)
+        connecting.add_done_callback(_close)
         raise
 
 
-def _close(made: Future[Any]) -> None:
-    if made.exception() is None:
-        made.result().close()
+def _close(connecting: Future[Any]) -> None:
+    if connecting.exception() is None:
+        connecting.result().close()
 
 
 def _code(error: Any) -> str:

@@ -149,21 +149,23 @@ def drop(oracle: Oracle, path: EntityPath) -> None:
 
 def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
     """Check that rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42P16."""
-    there = {
+    actual_types = {
         name: f"{column.type} GENERATED" if column.computed else column.type
         for name, column in table.columns.items()
     }
-    table_fit.check_written(path, schema, there, types.fits)
+    table_fit.check_written(path, schema, actual_types, types.fits)
     table_fit.check_json(path, schema.columns)
     if not upsert:
         return
     if table.key:
         table_fit.check_key(path, schema, table.key)
-    long = [name for name in schema.primary_key if types.name_of(there[name]) in ("CLOB", "NCLOB", "BLOB")]
+    long = [
+        name for name in schema.primary_key if types.name_of(actual_types[name]) in ("CLOB", "NCLOB", "BLOB")
+    ]
     if long:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"the key's column {printed(long[0])} is {there[long[0]]}, which Oracle does not compare",
+            f"the key's column {printed(long[0])} is {actual_types[long[0]]}, which Oracle does not compare",
             hint="Name another table, or another key.",
         )
 

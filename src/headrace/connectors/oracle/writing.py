@@ -70,13 +70,16 @@ def prepare(target: Target) -> Output:
         tables.check(table, target.path, Schema(target.columns, target.key), upsert=bool(target.key))
         if target.query is not None:
             _mark(oracle, target)
-    there = [table.columns[column.name].type for column in target.columns]
+    actual_types = [table.columns[column.name].type for column in target.columns]
     return Output(
         target,
         merge_sql(table, target) if target.key else insert_sql(table, target),
         delete_sql(table, target),
-        tuple(types.sent_as(column.type, kind) for column, kind in zip(target.columns, there, strict=True)),
-        tuple(kind == "BOOLEAN" for kind in there),
+        tuple(
+            types.sent_as(column.type, kind)
+            for column, kind in zip(target.columns, actual_types, strict=True)
+        ),
+        tuple(kind == "BOOLEAN" for kind in actual_types),
     )
 
 

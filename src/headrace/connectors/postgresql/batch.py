@@ -101,11 +101,13 @@ def begin(
     """
     with classified(store):
         description = check_columns(connection, path, declared)
-        there = {column.name: column.type for column in description.columns}
+        actual_types = {column.name: column.type for column in description.columns}
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         (snapshot,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
         name = tables.named(path).as_string(connection)
-        key = next((key for key in description.key[:1] if there[key] in (SMALLINT, INTEGER, BIGINT)), None)
+        key = next(
+            (key for key in description.key[:1] if actual_types[key] in (SMALLINT, INTEGER, BIGINT)), None
+        )
         (rows,) = connection.execute(_ESTIMATE, (name,)).fetchone() or (0,)
         parts = _parts(connection, path, key, min(parts_max, max(1, int(rows) // ROWS_PER_PART)))
         compared = type_oids(connection, path)
@@ -115,13 +117,13 @@ def begin(
 def check_columns(connection: Connection, path: EntityPath, declared: Sequence[Column]) -> EntityDescription:
     """Return a table that has the columns; raises UserError 3D007 for a missing table, 42703 for a missing column."""
     description = tables.describe(connection, path)
-    there = [column.name for column in description.columns]
+    actual_names = [column.name for column in description.columns]
     for column in declared:
-        if column.name not in there:
+        if column.name not in actual_names:
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"the table {'.'.join(path)} has no column {printed(column.name)}",
-                hint=f"It has {', '.join(map(printed, there))}. DROP TABLE and CREATE TABLE declare it anew.",
+                hint=f"It has {', '.join(map(printed, actual_names))}. DROP TABLE and CREATE TABLE declare it anew.",
             )
     return description
 

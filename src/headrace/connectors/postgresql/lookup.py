@@ -42,11 +42,11 @@ class Lookup:
         query = self._query(keys)
         place = repr((sorted(self.store.items()), self.path[:-2]))
         with classified(self.store):
-            kept = _open.pop(place, None)
-            if kept is not None:
+            connection = _open.pop(place, None)
+            if connection is not None:
                 # The other side may have closed it since the last batch.
                 with suppress(psycopg.OperationalError):
-                    return self._rows(place, kept, query)
+                    return self._rows(place, connection, query)
             return self._rows(place, connect(self.store, *self.path[:-2]), query)
 
     def _rows(self, place: str, connection: Connection, query: Composed) -> pa.Table:

@@ -331,9 +331,9 @@ class ChangeStream:
             case Commit():
                 self._in_transaction = False
             case Insert() | Update() | Delete() | Truncate() as change:
-                for made in self._transactions.changes(change, lsn):
-                    if made.position > self._start:
-                        yield made
+                for decoded_change in self._transactions.changes(change, lsn):
+                    if decoded_change.position > self._start:
+                        yield decoded_change
 
     def _keep_alive(self, message: bytes, *, idle: bool) -> None:
         end, _, reply = _KEEPALIVE_BODY.unpack_from(message)

@@ -92,7 +92,7 @@ def check_readable(store: Mapping[str, str], path: EntityPath, schema: Schema) -
     with classified(store), connect(store, *path[:-2]) as connection:
         description = tables.describe(connection, path)
     table_fit.check_read(
-        path, schema, _types(description), lambda said, own: fits(said, own) or fits(own, said)
+        path, schema, _types(description), lambda declared, own: fits(declared, own) or fits(own, declared)
     )
     if schema.primary_key:
         table_fit.check_key(path, schema, description.key)

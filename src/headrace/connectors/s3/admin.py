@@ -245,11 +245,11 @@ def _check(
             raise
         _reach(store, path)
         return
-    there = description.configs["format"]
-    if there != kind:
+    actual_format = description.configs["format"]
+    if actual_format != kind:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"the files of {'/'.join(path)} are {there.upper()}, and the table's would be {kind.upper()}",
+            f"the files of {'/'.join(path)} are {actual_format.upper()}, and the table's would be {kind.upper()}",
             hint="Say their 'value.format', or take another folder with 's3.uri'.",
         )
     types = {column.name: column.type for column in description.columns}

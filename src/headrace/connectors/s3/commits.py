@@ -34,13 +34,13 @@ class Upload:
 
 def upload(client: Any, bucket: str, key: str, data: Any) -> Upload:
     """Raises botocore's errors; what it began is then aborted."""
-    begun = client.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
+    upload_id = client.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
     try:
-        part = client.upload_part(Bucket=bucket, Key=key, UploadId=begun, PartNumber=1, Body=data)
+        part = client.upload_part(Bucket=bucket, Key=key, UploadId=upload_id, PartNumber=1, Body=data)
     except BaseException:
-        abort(client, bucket, key, begun)
+        abort(client, bucket, key, upload_id)
         raise
-    return Upload(key, begun, part["ETag"])
+    return Upload(key, upload_id, part["ETag"])
 
 
 def abort(client: Any, bucket: str, key: str, upload_id: str) -> None:

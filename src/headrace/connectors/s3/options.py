@@ -184,10 +184,10 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     texts = {URIS.name: uris, TLS_DISABLED.name: str(plain).upper()}
     texts |= {spec.name: value for spec in STORE[2:] if (value := reader.take(spec)) is not None}
     parsed = place(uris)
-    said = texts.get(REGION.name)
-    if parsed.region is not None and said not in (None, parsed.region):
+    given_region = texts.get(REGION.name)
+    if parsed.region is not None and given_region not in (None, parsed.region):
         raise reader.bad(REGION, f"{parsed.region}, as in '{URIS.name}'")
-    if parsed.aws and parsed.region is None and said is None:
+    if parsed.aws and parsed.region is None and given_region is None:
         reader.require(REGION, hint=f"Or name it in '{URIS.name}', as {_FORM} does.")
     pairs = ((ROLE, EXTERNAL_ID), (ACCESS_KEY_ID, SECRET_ACCESS_KEY))
     for one, other in (*pairs, *(pair[::-1] for pair in pairs)):

@@ -136,13 +136,13 @@ def _lines(source: Any, at: int, part: Part, *, skip: bool) -> Iterator[tuple[li
 
 def _some(texts: Sequence[bytes], places: Sequence[int]) -> Iterator[tuple[list[bytes], list[int]]]:
     for first in range(0, len(texts), _ROWS):
-        kept = [
+        numbered_lines = [
             (line.rstrip(b"\r"), place)
             for line, place in zip(texts[first : first + _ROWS], places[first : first + _ROWS], strict=False)
             if line.strip()
         ]
-        if kept:
-            yield [line for line, _ in kept], [place for _, place in kept]
+        if numbered_lines:
+            yield [line for line, _ in numbered_lines], [place for _, place in numbered_lines]
 
 
 def _read(source: Any, file: File) -> bytes:

@@ -158,7 +158,9 @@ def _cursor_class() -> type:
     base: Any = client_module(
         "snowflake.connector.cursor", extra="snowflake", label="Snowflake"
     ).SnowflakeCursor
-    made = base._create_file_transfer_agent  # if a release has none, what follows would keep nothing away
+    create_agent = (
+        base._create_file_transfer_agent
+    )  # if a release has none, what follows would keep nothing away
 
     class Cursor(base):  # type: ignore[misc]
         def _create_file_transfer_agent(self, command: str, ret: Any, /, **more: Any) -> Any:
@@ -166,7 +168,7 @@ def _cursor_class() -> type:
             local = str(data["stageInfo"]["locationType"]).upper() == "LOCAL_FS"
             if more.get("source_from_stream") is None or data["command"] != "UPLOAD" or local:
                 raise ValueError("files of this machine")
-            return made(self, command, ret, **more)
+            return create_agent(self, command, ret, **more)
 
     return Cursor
 

@@ -31,10 +31,10 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
     except IllegalArgumentException as error:
         if "snapshot" not in str(error):
             raise
-        asked = ", ".join(request.options.values())
+        snapshot_options = ", ".join(request.options.values())
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the table {path_text(request.entity)} has no such snapshot, or was not there at that time: {asked}",
+            f"the table {path_text(request.entity)} has no such snapshot, or was not there at that time: {snapshot_options}",
             hint="Snapshots that have expired are gone. DESCRIBE ENTITY shows the newest one's id.",
         ) from None
     return rows.selectExpr(*_columns(request.columns))

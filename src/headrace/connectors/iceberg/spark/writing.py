@@ -67,8 +67,8 @@ def _is_written(batch: DataFrame, table: str, request: RowSinkRequest, epoch: in
     last = int(tables.lastEpoch(session._jsparkSession, table, QUERY, EPOCH, request.query_id))
     if last != BEFORE_ANY:
         return is_written(last, epoch, history)
-    begun = Path(request.checkpoint, "offsets", str(epoch)).stat().st_mtime
-    if begun < started and not tables.reaches(session._jsparkSession, table, int(begun * 1000)):
+    offsets_at = Path(request.checkpoint, "offsets", str(epoch)).stat().st_mtime
+    if offsets_at < started and not tables.reaches(session._jsparkSession, table, int(offsets_at * 1000)):
         return is_written(None, epoch, history)
     return False
 

@@ -189,13 +189,13 @@ def _check(
     explicit: Mapping[int, int], topic: str, admin: AdminClient, partitions: list[TopicPartition]
 ) -> None:
     """Raises UserError 3D008 for an offset at which there is nothing to begin: Spark would say that data was lost."""
-    asked = [place for place in partitions if place.partition in explicit]
-    first, end = _offsets(admin, asked, _BEGINNING), _offsets(admin, asked, _END)
-    if len(asked) < len(explicit):
+    explicit_places = [place for place in partitions if place.partition in explicit]
+    first, end = _offsets(admin, explicit_places, _BEGINNING), _offsets(admin, explicit_places, _END)
+    if len(explicit_places) < len(explicit):
         numbers = {place.partition for place in partitions}
         wrong = f"the topic {topic!r} has no partition {min(explicit.keys() - numbers)}"
     else:
-        ranges = {place: (first[place], end[place]) for place in asked}
+        ranges = {place: (first[place], end[place]) for place in explicit_places}
         outside = [
             f"partition {place.partition} of the topic {topic!r} has the offsets {low} to {high}, found {explicit[place.partition]}"
             for place, (low, high) in ranges.items()

@@ -111,8 +111,8 @@ def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, 
             if error.state is not SqlState.ENTITY_NOT_FOUND:
                 raise
             return {}
-        made: datetime = answer["StreamDescriptionSummary"]["StreamCreationTimestamp"]
-        return {name: str(made.timestamp())}
+        created: datetime = answer["StreamDescriptionSummary"]["StreamCreationTimestamp"]
+        return {name: str(created.timestamp())}
 
     return ask
 

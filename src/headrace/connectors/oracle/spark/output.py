@@ -66,8 +66,8 @@ def rows_of(output: Output, batch: pa.RecordBatch) -> tuple[list[Row], list[Row]
     ended = batch.column(len(columns)).to_pylist()
     places = [n for n, column in enumerate(output.target.columns) if column.name in output.target.key]
     return (
-        [row for row, gone in zip(rows, ended, strict=True) if not gone],
-        [tuple(row[n] for n in places) for row, gone in zip(rows, ended, strict=True) if gone],
+        [row for row, deleted in zip(rows, ended, strict=True) if not deleted],
+        [tuple(row[n] for n in places) for row, deleted in zip(rows, ended, strict=True) if deleted],
     )
 
 

@@ -94,9 +94,11 @@ class TableStream(SimpleDataSourceStreamReader):
 
     def initialOffset(self) -> Offset:  # noqa: N802
         with carrying_errors():
-            made = self._reading
+            setting = self._reading
             return self._offset(
-                reader.begin(made.store, made.database, made.slot, made.tables, rows=made.with_rows)
+                reader.begin(
+                    setting.store, setting.database, setting.slot, setting.tables, rows=setting.with_rows
+                )
             )
 
     def read(self, start: Offset) -> tuple[Iterator[pa.RecordBatch], Offset]:
@@ -149,8 +151,8 @@ class TableStream(SimpleDataSourceStreamReader):
         return self._reader
 
     def _open(self, progress: Progress) -> TableReader:
-        made = self._reading
-        return TableReader(made.store, made.database, made.slot, made.tables, progress)
+        setting = self._reading
+        return TableReader(setting.store, setting.database, setting.slot, setting.tables, progress)
 
     def _offset(self, progress: Progress) -> Offset:
         return {self._reading.layout.entity: {"0": json.dumps(progress.to_json())}}

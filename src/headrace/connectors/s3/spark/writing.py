@@ -63,18 +63,18 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     written = [f"{folder_sql(parts)} AS {_FOLDER}", *_written(request.columns, columns, kind, options)]
     header = _header(request.columns, options) if kind == "csv" and options[HEADER.name] == "TRUE" else b""
     with classified(store, bucket):
-        kept = Commits(s3(store), bucket, Path(request.checkpoint, "files"))
-        kept.recover(prefix, mark)
+        committed = Commits(s3(store), bucket, Path(request.checkpoint, "files"))
+        committed.recover(prefix, mark)
 
     def write(batch: DataFrame, epoch: int) -> None:
-        if kept.contains(epoch):
+        if committed.contains(epoch):
             return
         interval.wait()
         target = Target(store, bucket, prefix, f"part{mark}{epoch:08d}", kind, columns, header)
         rows = batch.selectExpr(*written).coalesce(tasks(batch.sparkSession))
         uploads = rows.mapInArrow(_task(target), "upload STRING").collect()
         with classified(store, bucket):
-            kept.commit(epoch, (Upload(**json.loads(row["upload"])) for row in uploads))
+            committed.commit(epoch, (Upload(**json.loads(row["upload"])) for row in uploads))
         interval.committed()
 
     return write
