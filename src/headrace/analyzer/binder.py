@@ -184,8 +184,8 @@ class SelectBinder:
         where = self._node.args.get("where")
         if where is None:
             return self._limited(resolved(sources, [])), []
-        plain, asked = split(where.this)
-        whole = [where.this] if not asked else plain
+        plain, memberships = split(where.this)
+        whole = [where.this] if not memberships else plain
         bound = [self._binder.condition(node, "WHERE") for node in whole]
         for condition in bound:
             refuse_aggregates(condition, "WHERE", "Use HAVING.")
@@ -200,7 +200,7 @@ class SelectBinder:
             source = Filter(
                 source, bound[0] if [*conjuncts(bound[0])] == conditions else conjunction(conditions)
             )
-        for member in asked:
+        for member in memberships:
             source = self._joined(source, member)
         return self._limited(source), outside
 
@@ -219,15 +219,15 @@ class SelectBinder:
             else None
         )
         if binder is not None and not binder.is_grouped:
-            asked = binder.asked(source.sources, value=operand is not None)
+            inner_rows = binder.asked(source.sources, value=operand is not None)
         else:
             rows = Subquery(self._subquery(query), "asked")
             columns = rows.schema.columns
             if operand is not None:
                 _refuse_columns(_OF_IN, len(columns), member.span)
             value = Scope(rows.sources).column(columns[0].name, alias=None, span=None)
-            asked = Asked(rows, value if operand is not None else None, ())
-        return joined(source, member, operand, asked, f"{PREFIX}asked_{self._asked}")
+            inner_rows = Asked(rows, value if operand is not None else None, ())
+        return joined(source, member, operand, inner_rows, f"{PREFIX}asked_{self._asked}")
 
     def _scalar(self, node: exp.Subquery) -> Expression:
         """Return a subquery that is a value: one row for sure, joined with every row of this SELECT."""

@@ -313,10 +313,10 @@ def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
         return
     by_key = set(_keyed_nodes(plan.root)) if traits(plan.root).key is not None else set()
     for node in nodes(plan.root):
-        kept = id(node) in by_key
-        if isinstance(node, LookupJoin) and not kept and not traits(node.left).insert_only:
+        keyed = id(node) in by_key
+        if isinstance(node, LookupJoin) and not keyed and not traits(node.left).insert_only:
             raise _unrepeatable(f"the table {node.right.relation.name} may have changed", _place(node))
-        for expression in computed_again(node, items=not kept):
+        for expression in computed_again(node, items=not keyed):
             if (call := unrepeatable(expression)) is not None:
                 raise _unrepeatable(f"{call.function.name}() returns another value each time", call.span)
 

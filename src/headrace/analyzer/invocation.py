@@ -67,8 +67,10 @@ def call(
         last = arguments[-1].span if row.infix is not None else None
         raise _mismatch(row, arguments, last or span)
     if row.operands is not None:
-        taken = row.operands([argument.type for argument in arguments])
-        arguments = [as_type(argument, target) for argument, target in zip(arguments, taken, strict=True)]
+        operand_types = row.operands([argument.type for argument in arguments])
+        arguments = [
+            as_type(argument, target) for argument, target in zip(arguments, operand_types, strict=True)
+        ]
     always = row.never_null or (
         not row.aggregate and _keeps_not_null(row) and not any(a.nullable for a in arguments)
     )

@@ -187,8 +187,8 @@ def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
     meeting = [part for part in where if _meets(part, join)] if inner else []
     conditions = list(join.on)
     if join.kind is JoinKind.CROSS:
-        taken = [part for part in meeting if _sides(part, join) is not None]
-        conditions.extend(taken)
+        equalities = [part for part in meeting if _sides(part, join) is not None]
+        conditions.extend(equalities)
         if not meeting and not conditions and any(appended):
             raise _refused(
                 "a CROSS JOIN supports changelogs, materialized views and UNNEST only: of a stream, every "
@@ -216,16 +216,16 @@ def _bounds(
     join: PendingJoin, conditions: Sequence[Expression], meeting: Sequence[Expression]
 ) -> Bounds | None:
     keyed = any(_sides(part, join) is not None for part in conditions)
-    said = [*conditions, *(part for part in meeting if part not in conditions)]
+    all_conditions = [*conditions, *(part for part in meeting if part not in conditions)]
     if join.within_ms is None:
-        return bounds(said, join.left, join.right) if keyed else None
+        return bounds(all_conditions, join.left, join.right) if keyed else None
     if not keyed:
         raise _refused(
             "a join WITHIN a time span requires an equality between a column of each side",
             join.span,
             "Write ON a.x = b.x, with further conditions after AND.",
         )
-    return Bounds(-join.within_ms, join.within_ms, tuple(said))
+    return Bounds(-join.within_ms, join.within_ms, tuple(all_conditions))
 
 
 def _take(where: list[Expression], parts: Iterable[Expression]) -> None:
@@ -246,14 +246,14 @@ def _by_keys(
     condition = conjunction(rest) if rest else None
     left_keys, right_keys = tuple(ours for ours, _ in keys), tuple(theirs for _, theirs in keys)
     above = None if inner else condition
-    made: LogicalNode
+    joined: LogicalNode
     if within is not None:
-        made = IntervalJoin(
+        joined = IntervalJoin(
             join.left, join.right, left_keys, right_keys, within.lower_ms, within.upper_ms, kind, above
         )
     else:
-        made = RegularJoin(join.left, join.right, left_keys, right_keys, kind, above)
-    return Filter(made, condition) if inner and condition is not None else made
+        joined = RegularJoin(join.left, join.right, left_keys, right_keys, kind, above)
+    return Filter(joined, condition) if inner and condition is not None else joined
 
 
 def _versions(node: LogicalNode) -> Scan | Subquery | None:
@@ -284,14 +284,14 @@ def _temporal(
     if not key or set(chosen) != key or join.kind is JoinKind.RIGHT:
         return None
     kind = JoinKind.LEFT if join.kind is JoinKind.LEFT else JoinKind.INNER
-    made = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind)
+    joined = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind)
     if rest and kind is JoinKind.LEFT:
         raise _refused(
             "a LEFT JOIN of a stream with a changelog requires exactly the whole key in ON",
             rest[0].span or join.span,
             "Move conditions on the result to WHERE; compute conditional NULLs with CASE.",
         )
-    return Filter(made, conjunction(rest)) if rest else made
+    return Filter(joined, conjunction(rest)) if rest else joined
 
 
 def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalNode:
@@ -345,8 +345,10 @@ def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalN
     inner = join.kind is not JoinKind.LEFT
     condition = conjunction(rest) if rest else None
     kind = JoinKind.INNER if inner else JoinKind.LEFT
-    made = LookupJoin(join.left, table, tuple(keys.values()), tuple(keys), kind, None if inner else condition)
-    return Filter(made, condition) if inner and condition is not None else made
+    joined = LookupJoin(
+        join.left, table, tuple(keys.values()), tuple(keys), kind, None if inner else condition
+    )
+    return Filter(joined, condition) if inner and condition is not None else joined
 
 
 def _looked_up(pair: Pair, table: Scan) -> Expression:

@@ -46,7 +46,7 @@ class Membership:
 def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership]]:
     """Return the operands of the outermost ANDs: ordinary conditions, and those that ask a subquery."""
     plain: list[exp.Expr] = []
-    asked: list[Membership] = []
+    memberships: list[Membership] = []
     left = [condition]
     while left:
         node = left.pop()
@@ -61,8 +61,8 @@ def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership]]:
             plain.append(node)
         else:
             operand = inner.this if isinstance(inner, exp.In) else None
-            asked.append(Membership(query.this, negated, operand, span_of(bare)))
-    return plain, asked
+            memberships.append(Membership(query.this, negated, operand, span_of(bare)))
+    return plain, memberships
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,22 @@ class Asked:
 
 
 def joined(
-    left: LogicalNode, member: Membership, operand: Expression | None, asked: Asked, name: str
+    left: LogicalNode, member: Membership, operand: Expression | None, inner: Asked, name: str
 ) -> LogicalNode:
     """Return the rows of `left` for which the condition is true; `name` is the alias of the asked rows.
 
     Raises UserError 42804 for types that cannot be compared, 0A000 for a NOT IN over values that may be NULL.
     """
-    right, keys, rest = _right(asked, operand, name, member.span)
+    right, keys, rest = _right(inner, operand, name, member.span)
     kind = JoinKind.ANTI if member.negated else JoinKind.SEMI
     unknown = member.negated and operand is not None and any(side.nullable for side in keys[0])
     views = [is_snapshot(side) for side in (left, right)]
     if all(views):
-        said: list[Expression] = [equality(*pair) for pair in keys]
+        conditions: list[Expression] = [equality(*pair) for pair in keys]
         if unknown:
-            said[0] = _equal_or_unknown(*keys[0])
-        said.extend(rest)
-        return SnapshotJoin(left, right, conjunction(said) if said else None, kind)
+            conditions[0] = _equal_or_unknown(*keys[0])
+        conditions.extend(rest)
+        return SnapshotJoin(left, right, conjunction(conditions) if conditions else None, kind)
     if any(views):
         refuse_tables(right)
         raise UserError(
@@ -111,11 +111,11 @@ def joined(
 
 
 def _right(
-    asked: Asked, operand: Expression | None, name: str, span: Span | None
+    inner_query: Asked, operand: Expression | None, name: str, span: Span | None
 ) -> tuple[Subquery, list[tuple[Expression, Expression]], list[Expression]]:
     """Return the asked rows with the columns that are compared; the pairs that must be equal; and what else must hold."""
     items: dict[Expression, Item] = {}
-    inner = {source.alias for source in asked.rows.sources}
+    inner = {source.alias for source in inner_query.rows.sources}
 
     def column(expression: Expression) -> Expression:
         item = items.setdefault(expression, Item(f"column_{len(items) + 1}", expression))
@@ -131,15 +131,15 @@ def _right(
         own = isinstance(expression, ColumnReference) and expression.source in inner
         return column(expression) if own else expression
 
-    pairs = [(operand, asked.value)] if operand is not None and asked.value is not None else []
-    sides = [(condition, _sides(condition, inner)) for condition in asked.outside]
+    pairs = [(operand, inner_query.value)] if operand is not None and inner_query.value is not None else []
+    sides = [(condition, _sides(condition, inner)) for condition in inner_query.outside]
     keys = []
     for ours, theirs in [*pairs, *(pair for _, pair in sides if pair is not None)]:
         one, other = same_type(ours, theirs, span=ours.span)
         keys.append((one, column(other)))
     rest = [transform(condition, moved) for condition, pair in sides if pair is None]
     shown = tuple(items.values()) or (Item("one", ONE),)
-    return Subquery(Project(asked.rows, shown), name, span), keys, rest
+    return Subquery(Project(inner_query.rows, shown), name, span), keys, rest
 
 
 def _sides(condition: Expression, inner: set[str]) -> tuple[Expression, Expression] | None:

@@ -42,8 +42,8 @@ def filtered(arguments: Sequence[Expression], condition: Expression) -> tuple[Ex
         )
     first, *rest = arguments
     value = ONE if first == STAR else first
-    kept = Case(branches=((condition, value),), type=value.type, nullable=True, span=first.span)
-    return (kept, *rest)
+    filtered_case = Case(branches=((condition, value),), type=value.type, nullable=True, span=first.span)
+    return (filtered_case, *rest)
 
 
 def bind_over(node: exp.Window, bind: Bind, condition: Callable[[exp.Expr, str], Expression]) -> Over:

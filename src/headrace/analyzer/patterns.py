@@ -269,10 +269,10 @@ class _Navigations:
     ) -> ColumnReference:
         """Return the value as a column of the match."""
         expression = as_type(expression, VARCHAR) if expression.type == NULL else expression
-        made = Navigation("", kind, variable, expression, offset)
-        known = next((item for item in self.distinct if replace(item, name="") == made), None)
+        navigation = Navigation("", kind, variable, expression, offset)
+        known = next((item for item in self.distinct if replace(item, name="") == navigation), None)
         if known is None:
-            known = replace(made, name=f"{PREFIX}navigation_{len(self.distinct) + 1}")
+            known = replace(navigation, name=f"{PREFIX}navigation_{len(self.distinct) + 1}")
             self.distinct.append(known)
         nullable = kind != "values" and (variable is not None or offset > 0 or expression.nullable)
         return ColumnReference(source=MATCH, column=known.name, type=known.type, nullable=nullable, span=span)

@@ -86,10 +86,10 @@ def source_properties(
         event_time=_event_time(relation, reader),
         on_error=on_error,
         dead_letters=_side_topic(
-            _DEAD_LETTERS, relation, reader, connector, store, kept=on_error == "dead_letter"
+            _DEAD_LETTERS, relation, reader, connector, store, enabled=on_error == "dead_letter"
         ),
         late_rows=_side_topic(
-            _LATE_ROWS, relation, reader, connector, store, kept=reader.take(dialect.ON_LATE) == "LOG"
+            _LATE_ROWS, relation, reader, connector, store, enabled=reader.take(dialect.ON_LATE) == "LOG"
         ),
         timestamps=_timestamps(relation, reader),
         options=connector.source.options(reader) if connector is not None and connector.source else {},
@@ -238,37 +238,37 @@ def _check_event_time_column(relation: Relation, name: str, span: Span | None) -
 
 
 def _side_topic(
-    said: _SideProperties,
+    properties: _SideProperties,
     relation: Relation,
     reader: PropertyReader,
     connector: StoreDescriptor | None,
     store: Callable[[str], StoreFacts | None],
     *,
-    kept: bool,
+    enabled: bool,
 ) -> SideTopic | None:
     """Return the topic for the records, if they are kept; raises UserError 3D021 if its name has no default."""
-    layout = {"topic.partitions": said.partitions, "topic.replicas": said.replicas}
-    named: Specs = (said.entity, said.store, *layout.values())
+    layout = {"topic.partitions": properties.partitions, "topic.replicas": properties.replicas}
+    named: Specs = (properties.entity, properties.store, *layout.values())
     unused = next((spec for spec in named if reader.gives(spec)), None)
-    if not kept and unused is not None:
+    if not enabled and unused is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"'{unused.name}' requires '{said.handling.name}' = {said.word}",
-            hint=f"Add '{said.handling.name}' = {said.word}, or leave '{unused.name}' out.",
+            f"'{unused.name}' requires '{properties.handling.name}' = {properties.word}",
+            hint=f"Add '{properties.handling.name}' = {properties.word}, or leave '{unused.name}' out.",
             span=reader.span(unused),
         )
-    entity = reader.take(said.entity)
+    entity = reader.take(properties.entity)
     counts = {name: reader.take(spec) for name, spec in layout.items()}
-    name = reader.take(said.store) or relation.store or ""
-    if not kept:
+    name = reader.take(properties.store) or relation.store or ""
+    if not enabled:
         return None
     path = relation.entity or ()
     if entity is None and connector is not None and connector.pattern(path) is not None:
         entity = reader.require(
-            said.entity, hint="The source has several entities: name the topic of this one."
+            properties.entity, hint="The source has several entities: name the topic of this one."
         )
     topic_store = store(name)
-    span = reader.span(said.store)
+    span = reader.span(properties.store)
     if topic_store is None:
         raise UserError(
             SqlState.STORE_NOT_FOUND,
@@ -279,8 +279,8 @@ def _side_topic(
     return SideTopic(
         store=topic_store.name,
         store_type=topic_store.type,
-        entity=(entity or f"{path_text(path)}-{said.suffix}",),
-        property=said.entity.name,
+        entity=(entity or f"{path_text(path)}-{properties.suffix}",),
+        property=properties.entity.name,
         layout={name: str(count) for name, count in counts.items() if count is not None},
-        span=span or reader.span(said.entity) or reader.span(said.handling),
+        span=span or reader.span(properties.entity) or reader.span(properties.handling),
     )

@@ -207,8 +207,8 @@ def _over_groups(groups: Aggregate, over: Over) -> tuple[Project, Over]:
             SortKey(column(key.expression), key.descending, key.nulls_first) for key in over.order_by
         ),
     )
-    kept = tuple(
+    rewritten = tuple(
         item if item.expression == over else replace(item, expression=column(item.expression))
         for item in original
     )
-    return Project(inner, kept), moved
+    return Project(inner, rewritten), moved

@@ -93,11 +93,11 @@ class Traits:
         ended = self.window is not None and names(self.window) is not None
         known: tuple[Place, ...] | None = None
         if self.key is not None:
-            kept = [
+            remaining = [
                 place for place in self.key if not (ended and place == self.window_start and not names(place))
             ]
-            named = [place for place in map(names, kept) if place is not None]
-            known = tuple(named) if len(named) == len(kept) else None
+            named = [place for place in map(names, remaining) if place is not None]
+            known = tuple(named) if len(named) == len(remaining) else None
         return Traits(
             self.changes,
             known,
@@ -191,13 +191,13 @@ def _regular_join(node: RegularJoin) -> Traits:
     stays = inserts and (windowed or node.kind in (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI))
     one_side = node.kind in (JoinKind.SEMI, JoinKind.ANTI)
     key = left.key if one_side else _joined_key(node, left, right)
-    kept = left if left.window is not None else right
+    windowed_side = left if left.window is not None else right
     return Traits(
         INSERTS if stays else ALL_CHANGES,
         key,
         left.timed and right.timed and stays,
-        kept.window if windowed else None,
-        kept.window_start if windowed else None,
+        windowed_side.window if windowed else None,
+        windowed_side.window_start if windowed else None,
     )
 
 

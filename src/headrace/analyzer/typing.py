@@ -61,8 +61,8 @@ def bounded(precision: int, scale: int) -> Decimal:
     if precision <= DECIMAL_PRECISION_MAX:
         return Decimal(precision, scale)
     integral = precision - scale
-    kept = max(DECIMAL_PRECISION_MAX - integral, min(scale, DECIMAL_SCALE_KEPT))
-    return Decimal(DECIMAL_PRECISION_MAX, kept)
+    scale_left = max(DECIMAL_PRECISION_MAX - integral, min(scale, DECIMAL_SCALE_KEPT))
+    return Decimal(DECIMAL_PRECISION_MAX, scale_left)
 
 
 def common(kinds: Sequence[DataType]) -> DataType | None:

@@ -134,12 +134,12 @@ def _refuse_other_lives(
             "Read the streams or changelogs that the view reads.",
             span,
         )
-    kept = query_properties(statement.select.query_properties.entries).state_ttl_ms
-    if kept and context.continuous is not None and context.continuous.state_ttl_ms != kept:
+    ttl_ms = query_properties(statement.select.query_properties.entries).state_ttl_ms
+    if ttl_ms and context.continuous is not None and context.continuous.state_ttl_ms != ttl_ms:
         raise _refused(
             view,
-            f"keeps its state for {kept} ms, this query does not",
-            f"Add QUERY WITH ('state.ttl.millis' = {kept}).",
+            f"keeps its state for {ttl_ms} ms, this query does not",
+            f"Add QUERY WITH ('state.ttl.millis' = {ttl_ms}).",
             span,
         )
 

@@ -32,12 +32,12 @@ def inlined(query: exp.Query, known: Virtual) -> exp.Query:
 
     Raises UserError 3D020 for one that is not `known`, 3D008 for source properties of one, 53000 for too many sources.
     """
-    made = query.copy()
-    for table in list(made.find_all(exp.Table)):
+    copy = query.copy()
+    for table in list(copy.find_all(exp.Table)):
         name = virtual_name(table)
         if name is not None:
             _put(table, _definition(name, known, span_of(table)).copy(), name)
-    sources = sum(1 for _ in made.find_all(exp.Table))
+    sources = sum(1 for _ in copy.find_all(exp.Table))
     if sources > SOURCES_MAX:
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
@@ -46,18 +46,18 @@ def inlined(query: exp.Query, known: Virtual) -> exp.Query:
             hint="A virtual relation is read once for each reference. CREATE STREAM … AS stores it.",
             span=span_of(query),
         )
-    return made
+    return copy
 
 
 def qualified(query: exp.Query, session: SessionContext) -> exp.Query:
     """Return the query with the full names of its relations, as the session means them."""
-    made = query.copy()
-    for table in made.find_all(exp.Table):
+    copy = query.copy()
+    for table in copy.find_all(exp.Table):
         if not is_named_query(table) and len(table.parts) < 3:
             schema = table.parts[-2].name if len(table.parts) == 2 else session.schema or "public"
             table.set("db", exp.to_identifier(schema))
             table.set("catalog", exp.to_identifier(session.database))
-    return made
+    return copy
 
 
 def _definition(name: RelationName, known: Virtual, span: Span | None) -> exp.Query:

@@ -54,13 +54,13 @@ def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
         ).plan()
         for number, part in enumerate(parts)
     ]
-    beside = dict.fromkeys(output for plan in plans for output in plan.outputs[1:])
+    side_outputs = dict.fromkeys(output for plan in plans for output in plan.outputs[1:])
     return physical.SparkPlan(
         mode="micro_batch",
         reasons=[REASON],
         output_mode="append",
         steps=_merged(step for plan in plans for step in plan.steps),
-        outputs=[*(plan.outputs[0] for plan in plans), *beside],
+        outputs=[*(plan.outputs[0] for plan in plans), *side_outputs],
     )
 
 

@@ -93,12 +93,12 @@ def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) 
         yield f"  {printed(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}"
     match sink:
         case EntitySink():
-            made = "" if sink.creation is None else _creation(sink.creation)
-            yield f"Sink: {sink.kind.value} {sink.relation}, entity {path_text(sink.entity)} of store {printed(sink.store)}{made}"
+            creation = "" if sink.creation is None else _creation(sink.creation)
+            yield f"Sink: {sink.kind.value} {sink.relation}, entity {path_text(sink.entity)} of store {printed(sink.store)}{creation}"
             yield f"  value {sink.format.value.label}, key {_key(sink)}"
         case TableSink():
-            made = "" if sink.creation is None else ", which will be created"
-            entity = f"entity {path_text(sink.entity)} of store {printed(sink.store)}{made}"
+            creation = "" if sink.creation is None else ", which will be created"
+            entity = f"entity {path_text(sink.entity)} of store {printed(sink.store)}{creation}"
             yield f"Sink: table {sink.relation}, {entity}; {_kept(sink)}"
         case ViewSink():
             yield f"Sink: materialized view {sink.relation}; {_kept(sink)}"

@@ -95,19 +95,19 @@ def place(node: LogicalNode, *accepted: Mode) -> Operator:
 
     Raises UserError 0A000 where no operator can give the right rows.
     """
-    made = _PLACED[type(node)](node, accepted)
-    if made.mode is Mode.INSERT or made.mode in accepted:
-        return made
-    if made.mode is Mode.UPSERT:
-        return Operator(Normalize(made.node), Mode.SIGNED, made.traits, (made,))
-    if made.traits.key is None:
+    operator = _PLACED[type(node)](node, accepted)
+    if operator.mode is Mode.INSERT or operator.mode in accepted:
+        return operator
+    if operator.mode is Mode.UPSERT:
+        return Operator(Normalize(operator.node), Mode.SIGNED, operator.traits, (operator,))
+    if operator.traits.key is None:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             "the result is a CHANGELOG without a key: an update cannot be matched to its row",
             hint="Select the key columns of every source, or GROUP BY the columns of a key.",
             span=span_of(node),
         )
-    return Operator(Materialize(made.node), Mode.UPSERT, made.traits, (made,))
+    return Operator(Materialize(operator.node), Mode.UPSERT, operator.traits, (operator,))
 
 
 _Accepted = tuple[Mode, ...]

@@ -158,12 +158,12 @@ def subject(reader: PropertyReader, layout: AnyFormat | None, part: Literal["val
     strategy, record, base = _SUBJECTS[part]
     naming = Subject(reader.take(strategy) or "topic_name", reader.take(record), reader.take(base))
     kind = layout.format if layout is not None else ""
-    for spec, said, kinds in (
+    for spec, value, kinds in (
         (strategy, naming.strategy != "topic_name", WITH_SCHEMAS),
         (record, naming.record, ("avro",)),
         (base, naming.base, ("avro",)),
     ):
-        if said and kind not in kinds:
+        if value and kind not in kinds:
             raise reader.bad(spec, f"left out of a {part} that is not {' or '.join(kinds).upper()}")
     if naming.strategy != "topic_name" and kind == "avro" and naming.record is None:
         reader.require(record, hint="The subject is called after it: 'shop.Order', for one.")
@@ -206,12 +206,12 @@ def checked_layout(
     reader: PropertyReader, connector: StoreDescriptor, entity: EntityPath, existing: EntityDescription | None
 ) -> dict[str, int]:
     """Return an entity's layout properties; raises UserError 3D008 if the existing entity has another layout."""
-    said: dict[str, int] = {}
+    layout: dict[str, int] = {}
     for name, spec in connector.layout.items():
         number = reader.take(spec)
         if number is None:
             continue
-        said[name] = number
+        layout[name] = number
         actual = existing.layout.get(name, number) if existing is not None else number
         if number != actual:
             raise UserError(
@@ -220,7 +220,7 @@ def checked_layout(
                 hint=f"Leave '{spec.name}' out, or set it to {actual}.",
                 span=reader.span(spec),
             )
-    return said
+    return layout
 
 
 def record_format(reader: PropertyReader, spec: PropertySpec[str], formats: tuple[str, ...]) -> str | None:
@@ -300,8 +300,8 @@ def key_format(
 
     Without a key a format has no effect, and neither has the descriptor that goes with it.
     """
-    said = name or reader.take(dialect.KEY_FORMAT)
-    if reader.take(dialect.KEY_DESCRIPTOR) is not None and said != "protobuf":
+    format_name = name or reader.take(dialect.KEY_FORMAT)
+    if reader.take(dialect.KEY_DESCRIPTOR) is not None and format_name != "protobuf":
         raise reader.bad(dialect.KEY_DESCRIPTOR, "left out of keys that are not PROTOBUF")
     if name is None:
         return None

@@ -317,7 +317,7 @@ def table_sink(
     for spec in _OF_STATEMENT:
         reader.take(spec)
     made_with = of_scope(connector.properties, Scope.ENTITY)
-    kept = _kept(properties)
+    stored = _kept(properties)
     schema = _keyed(logical.schema, logical.schema.primary_key)
     sink = TableSink(
         relation=name,
@@ -328,10 +328,10 @@ def table_sink(
         key_columns=schema.primary_key if facet.upserts else (),
         guarantee=guarantee(reader, facet, connector),
         options=facet.options(reader),
-        properties=kept,
+        properties=stored,
         creation=None
         if exists
-        else {item: kept[item] for item in kept if any(spec.is_called(item) for spec in made_with)},
+        else {item: stored[item] for item in stored if any(spec.is_called(item) for spec in made_with)},
     )
     reader.leave(Scope.ENTITY)
     reader.finish()
@@ -419,8 +419,8 @@ def view_sink(
 
 def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> UserError:
     """Return the error of a query whose kind is not its sink's; the text is the one that clients know."""
-    made = logical.kind.name
-    hint = f"This query returns a {made}: use CREATE {made} … AS."
+    result_kind = logical.kind.name
+    hint = f"This query returns a {result_kind}: use CREATE {result_kind} … AS."
     views = [relation.name for relation in logical.named if relation.kind is RelationKind.MATERIALIZED_VIEW]
     if views and kind is RelationKind.STREAM:
         hint += (
@@ -431,7 +431,7 @@ def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> User
         hint = "Its rows are updated and deleted, which a STREAM cannot represent: INSERT INTO a CHANGELOG."
     return UserError(
         SqlState.INVALID_RELATION_DEFINITION,
-        f"Invalid sink type detected for {statement} statement: Expected {made} but got {kind.name}.",
+        f"Invalid sink type detected for {statement} statement: Expected {result_kind} but got {kind.name}.",
         hint=hint,
         span=logical.span,
     )

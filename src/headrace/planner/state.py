@@ -42,9 +42,9 @@ class State:
 
     def text(self) -> str:
         """Return a line of EXPLAIN."""
-        taken = " and ".join(dict.fromkeys(below.mode.value for below in self.operator.inputs))
+        modes = " and ".join(dict.fromkeys(below.mode.value for below in self.operator.inputs))
         bound = self.bound or f"forever: it grows with {_growth(self.operator.node)}"
-        return f"{self.word}{self.of} (takes {taken}, gives {self.operator.mode.value}): {self.kept}, {bound}"
+        return f"{self.word}{self.of} (takes {modes}, gives {self.operator.mode.value}): {self.kept}, {bound}"
 
 
 def states(operator: Operator, ttl_ms: int) -> list[State]:
@@ -62,8 +62,8 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
     node = operator.node
     lived = f"until not touched for {duration_text(ttl_ms)} of event time" if ttl_ms else None
 
-    def state(word: str, kept: str, bound: str | None, *, waits: bool = False, of: str = "") -> State:
-        return State(word, of, kept, bound, waits or (lived is not None and bound == lived), operator)
+    def state(word: str, contents: str, bound: str | None, *, waits: bool = False, of: str = "") -> State:
+        return State(word, of, contents, bound, waits or (lived is not None and bound == lived), operator)
 
     match node:
         case Aggregate():
@@ -78,14 +78,14 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
             bound = f"until the watermark is {span} past them"
             return state("WITHIN join", "rows of both sides", bound, waits=True, of=_with(node.right))
         case TemporalJoin():
-            kept = (
+            contents = (
                 "rows of the stream until both watermarks pass them; versions of "
                 f"{printed(node.right.alias)} by key"
             )
             until = (
                 f"of which the last is valid for {duration_text(ttl_ms)} of event time" if ttl_ms else None
             )
-            return state("temporal join", kept, until, waits=True, of=_with(node.right))
+            return state("temporal join", contents, until, waits=True, of=_with(node.right))
         case RegularJoin():
             if joins_windows(node):
                 return state(
@@ -95,13 +95,13 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
         case TopN():
             if ranks_windows(node):
                 return state("window Top-N", "rows of open windows", WINDOWS_END, waits=True)
-            kept = (
+            contents = (
                 f"the first {node.limit} rows of each partition"
                 if operator.inputs[0].mode is Mode.INSERT
                 else "all rows of each partition"
             )
             partition = ", ".join(map(SHOWN.bare, node.partition_by))
-            return state("Top-N", kept, lived, of=f" by {partition}" if partition else "")
+            return state("Top-N", contents, lived, of=f" by {partition}" if partition else "")
         case MatchRecognize():
             return _matches(node, ttl_ms, operator)
         case Normalize():
@@ -113,14 +113,14 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
 
 def _matches(node: MatchRecognize, ttl_ms: int, operator: Operator) -> State:
     """Return the state of a pattern: rows wait for the watermark, and then as long as they may be part of a match."""
-    kept, bounds = "rows of incomplete matches", [node.within_ms, ttl_ms]
+    contents, bounds = "rows of incomplete matches", [node.within_ms, ttl_ms]
     if any(item.kind == "prev" for item in node.navigations):
-        kept, bounds = f"{kept}, and the last ones of each partition", [ttl_ms]
+        contents, bounds = f"{contents}, and the last ones of each partition", [ttl_ms]
     longest = min(filter(None, bounds), default=None)
     bound = f"until the watermark is {duration_text(longest)} past them" if longest is not None else None
     partition = ", ".join(map(SHOWN.bare, node.partition_by))
     of = f" by {partition}" if partition else ""
-    return State("MATCH_RECOGNIZE", of, kept, bound, waits=True, operator=operator)
+    return State("MATCH_RECOGNIZE", of, contents, bound, waits=True, operator=operator)
 
 
 def _windows(node: Aggregate) -> str:

@@ -46,8 +46,8 @@ def _with_formats(step: dict[str, Any], times: str | None) -> dict[str, Any]:
         "primitive": {"format": "primitive"},
         None: None,
     }
-    kept = {name: value for name, value in step.items() if name not in old}
-    return {**kept, "value": formats[step["value_format"]], "key": formats[step["key_format"]]}
+    others = {name: value for name, value in step.items() if name not in old}
+    return {**others, "value": formats[step["value_format"]], "key": formats[step["key_format"]]}
 
 
 def _to_4(plan: dict[str, Any]) -> dict[str, Any]:

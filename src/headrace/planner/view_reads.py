@@ -144,14 +144,18 @@ def _limit(root: LogicalNode) -> int | None:
     project = root.input
     if project.distinct or any(over_rows(item.expression) for item in project.items):
         return None
-    scan, asked = project.input, 0
+    scan, conjunct_count = project.input, 0
     while isinstance(scan, Filter):
-        asked += len(conjuncts(scan.condition))
+        conjunct_count += len(conjuncts(scan.condition))
         scan = scan.input
     if not isinstance(scan, Scan):
         return None
     ((_, conditions),) = _scans(project.input, ())
-    return root.count + (root.offset or 0) if len(list(_conditions(conditions, scan))) == asked else None
+    return (
+        root.count + (root.offset or 0)
+        if len(list(_conditions(conditions, scan))) == conjunct_count
+        else None
+    )
 
 
 def _conditions(expressions: Sequence[Expression], scan: Scan) -> Iterator[Condition]:

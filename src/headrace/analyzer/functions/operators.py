@@ -122,15 +122,17 @@ def _binary(
     *,
     signature: str = "any, any",
     duckdb: Template = SAME,
-    taken: OperandRule = compared,
+    operand_rule: OperandRule = compared,
 ) -> Function:
     spark = f"({{0}} {symbol} {{1}})"
-    return function(symbol, signature, rule, doc, spark=spark, duckdb=duckdb, infix=symbol, operands=taken)
+    return function(
+        symbol, signature, rule, doc, spark=spark, duckdb=duckdb, infix=symbol, operands=operand_rule
+    )
 
 
 def _calculation(symbol: str, doc: str, *, signature: str = "any, any") -> Function:
     rule, duckdb = _arithmetic(symbol), duckdb_arithmetic(symbol)
-    return _binary(symbol, rule, doc, signature=signature, duckdb=duckdb, taken=operands)
+    return _binary(symbol, rule, doc, signature=signature, duckdb=duckdb, operand_rule=operands)
 
 
 _WITH_INTERVAL = "any or interval, any or interval"

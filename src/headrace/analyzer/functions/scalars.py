@@ -624,8 +624,8 @@ COLLECTIONS: tuple[Function, ...] = (
 )
 
 
-def _json(name: str, asked: str, doc: str) -> Function:
-    arguments = f"({{0}}, {{1}}, '{asked}')"
+def _json(name: str, output: str, doc: str) -> Function:
+    arguments = f"({{0}}, {{1}}, '{output}')"
     return function(
         name,
         "text, text",

@@ -102,8 +102,8 @@ def _updating(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
     if ended:
         columns.append(f"{ended} AS {identifier(DELETED)}")
     if wants.unselected_key:
-        kept = ", ".join(sql.bare(key) for key in node.group_by)
-        columns.append(f"struct({kept}) AS {identifier(UNSELECTED_KEY)}")
+        key_columns = ", ".join(sql.bare(key) for key in node.group_by)
+        columns.append(f"struct({key_columns}) AS {identifier(UNSELECTED_KEY)}")
     grouped = f"GROUP BY {', '.join(dict.fromkeys(map(sql.text, node.group_by)))}" if node.group_by else ""
     text = select(columns, fragment.text, fragment.where(), grouped)
     timed = wants.time and fragment.hidden.time is not None
@@ -200,8 +200,8 @@ def _results(
     if ended:
         columns.append(f"{ended} AS {identifier(DELETED)}" if having else identifier(DELETED))
     if wants.unselected_key:
-        kept = ", ".join(identifier(names[key]) for key in node.group_by)
-        columns.append(f"struct({kept}) AS {identifier(UNSELECTED_KEY)}")
+        key_columns = ", ".join(identifier(names[key]) for key in node.group_by)
+        columns.append(f"struct({key_columns}) AS {identifier(UNSELECTED_KEY)}")
     return Rows(
         select(columns, identifier(step), where),
         operator.mode,

@@ -20,16 +20,16 @@ def normalized(low: Lowering, operator: Operator, _node: Normalize, needed: Need
     alias = below.sources[0].alias
     more = [f"{below.hidden.sequence} AS {identifier(SEQUENCE)}"] if below.hidden.sequence else []
     step = low.flat(low.name("upserts", alias), below, needed | frozenset(key), more)
-    made = _normalize(low, step, key, alias, sequence=bool(more))
-    return low.over_source(made, below, Mode.SIGNED)
+    step_id = _normalize(low, step, key, alias, sequence=bool(more))
+    return low.over_source(step_id, below, Mode.SIGNED)
 
 
 def normalized_rows(low: Lowering, operator: Operator, node: Normalize, wants: Wants) -> Rows:
     """Normalize the upserts of a SELECT. They have no sign yet, even if the consumer wants one."""
     below = low.rows(operator.inputs[0], replace(wants, op=False))
     step = low.transform(low.name("upserts"), below.text, below.inputs, marked=below.marked)
-    made = _normalize(low, step, operator.traits.key or (), "", sequence=False, deleted=below.deleted)
-    return _over(made, node.schema.names, below, OP, Mode.SIGNED)
+    step_id = _normalize(low, step, operator.traits.key or (), "", sequence=False, deleted=below.deleted)
+    return _over(step_id, node.schema.names, below, OP, Mode.SIGNED)
 
 
 def _normalize(
@@ -51,7 +51,7 @@ def materialized_rows(low: Lowering, operator: Operator, node: Materialize, want
     """Materialize the signed rows of a SELECT by their key."""
     below = low.rows(operator.inputs[0], wants)
     step = low.transform(low.name("signed"), below.text, below.inputs, marked=below.marked)
-    made = low.add(
+    step_id = low.add(
         physical.Materialize(
             id=low.name("materialized"),
             input=step,
@@ -59,7 +59,7 @@ def materialized_rows(low: Lowering, operator: Operator, node: Materialize, want
             state_ttl_ms=low.state_ttl_ms,
         )
     )
-    return _over(made, node.schema.names, below, DELETED, Mode.UPSERT)
+    return _over(step_id, node.schema.names, below, DELETED, Mode.UPSERT)
 
 
 def _over(step: str, names: tuple[str, ...], below: Rows, flag: str, mode: Mode) -> Rows:

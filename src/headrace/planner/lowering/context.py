@@ -147,12 +147,12 @@ class Lowering:
 
     def over_source(self, step: str, fragment: Fragment, mode: Mode) -> Fragment:
         """Return the output of a step that has the columns of the fragment's one source."""
-        made = self._over(step, identifier(fragment.sources[0].alias), fragment, mode)
-        made.text, made.table = (
+        fragment_over = self._over(step, identifier(fragment.sources[0].alias), fragment, mode)
+        fragment_over.text, fragment_over.table = (
             f"{identifier(step)} AS {identifier(fragment.sources[0].alias)}",
             identifier(step),
         )
-        return made
+        return fragment_over
 
     def _over(self, step: str, table: str, fragment: Fragment, mode: Mode) -> Fragment:
         timed = self.time and fragment.hidden.time is not None

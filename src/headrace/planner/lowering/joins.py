@@ -41,9 +41,9 @@ def interval_join(low: Lowering, operator: Operator, node: IntervalJoin, needed:
             how=node.kind.value,
         )
     )
-    made = low.over_structs(joined, left.fragment, Mode.INSERT)
-    made.sources = node.sources
-    return made
+    fragment = low.over_structs(joined, left.fragment, Mode.INSERT)
+    fragment.sources = node.sources
+    return fragment
 
 
 def _of(node: LogicalNode, needed: Needed) -> Needed:
@@ -80,9 +80,9 @@ def temporal_join(low: Lowering, operator: Operator, node: TemporalJoin, needed:
             state_ttl_ms=low.state_ttl_ms,
         )
     )
-    made = low.over_structs(joined, left, Mode.INSERT)
-    made.sources = node.sources
-    return made
+    fragment = low.over_structs(joined, left, Mode.INSERT)
+    fragment.sources = node.sources
+    return fragment
 
 
 def lookup_join(low: Lowering, operator: Operator, node: LookupJoin, needed: Needed) -> Fragment:
@@ -106,15 +106,15 @@ def lookup_join(low: Lowering, operator: Operator, node: LookupJoin, needed: Nee
         refresh_ms=node.right.properties.refresh_ms,
         options=dict(node.right.properties.options),
     )
-    made = low.over_structs(low.add(step), left, Mode.INSERT)
-    made.sources = node.sources
+    fragment = low.over_structs(low.add(step), left, Mode.INSERT)
+    fragment.sources = node.sources
     rows, row = identifier(step.name), identifier(alias)
     if node.condition is not None:
-        rows = f"filter({rows}, {row} -> {made.sql().bare(node.condition)})"
+        rows = f"filter({rows}, {row} -> {fragment.sql().bare(node.condition)})"
     outer = "OUTER " if node.kind is JoinKind.LEFT else ""
     # A column of the table may have the alias's own name.
-    made.text += f"\nLATERAL VIEW {outer}explode({rows}) {identifier(f'{PREFIX}{alias}')} AS {row}"
-    return made
+    fragment.text += f"\nLATERAL VIEW {outer}explode({rows}) {identifier(f'{PREFIX}{alias}')} AS {row}"
+    return fragment
 
 
 def regular_join(low: Lowering, operator: Operator, node: RegularJoin, needed: Needed) -> Fragment:
@@ -138,9 +138,9 @@ def regular_join(low: Lowering, operator: Operator, node: RegularJoin, needed: N
             state_ttl_ms=low.state_ttl_ms,
         )
     )
-    made = low.over_structs(joined, left.fragment, operator.mode)
-    made.sources = node.sources
-    return made
+    fragment = low.over_structs(joined, left.fragment, operator.mode)
+    fragment.sources = node.sources
+    return fragment
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,8 @@ def _sides(
         more = _named(fragment, keys, names)
         if closing is not None:
             more.append(f"{_window_end(fragment, traits(below).window)} AS {identifier(closing)}")
-        kept = _of(below, needed | condition)
-        return _Side(fragment, low.structs(low.name(what, name), fragment, kept, more), names)
+        columns = _of(below, needed | condition)
+        return _Side(fragment, low.structs(low.name(what, name), fragment, columns, more), names)
 
     return _Sides(
         name,

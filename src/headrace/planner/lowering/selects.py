@@ -29,8 +29,8 @@ def project(low: Lowering, operator: Operator, node: Project, wants: Wants) -> R
     ended = fragment.ended()
     columns = select_list(node, fragment.sql(), ended) + hidden_columns(low, fragment, wants)
     if wants.unselected_key:
-        kept = ", ".join(fragment.column(*place) for place in below.traits.key or ())
-        columns.append(f"struct({kept}) AS {identifier(UNSELECTED_KEY)}")
+        key_columns = ", ".join(fragment.column(*place) for place in below.traits.key or ())
+        columns.append(f"struct({key_columns}) AS {identifier(UNSELECTED_KEY)}")
     timed = wants.time and fragment.hidden.time is not None
     return Rows(
         select(columns, fragment.text, fragment.where()),
@@ -79,12 +79,14 @@ def union(low: Lowering, operator: Operator, node: Union, wants: Wants) -> Rows:
     branches = []
     for number, below in enumerate(operator.inputs, 1):
         with low.within(f"u{number}"):
-            made = low.rows(below, inner)
-            if not made.marked and made.timed:
+            branch_rows = low.rows(below, inner)
+            if not branch_rows.marked and branch_rows.timed:
                 # One branch's computed time would take the watermark from all.
-                step = low.transform(low.name("timed"), made.text, made.inputs, marked=False)
-                made = replace(made, text=select(["*"], identifier(step)), inputs=[step], marked=True)
-            branches.append(made)
+                step = low.transform(low.name("timed"), branch_rows.text, branch_rows.inputs, marked=False)
+                branch_rows = replace(
+                    branch_rows, text=select(["*"], identifier(step)), inputs=[step], marked=True
+                )
+            branches.append(branch_rows)
     return Rows(
         "\nUNION ALL\n".join(branch.text for branch in branches),
         operator.mode,

@@ -62,10 +62,10 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
             ties="newest" if keeps_last(node) else "oldest",
         )
     )
-    made = low.over_structs(ranked, fragment, operator.mode)
-    made.sources = node.sources
+    result = low.over_structs(ranked, fragment, operator.mode)
+    result.sources = node.sources
     if node.rank is not None:
         # The rank is a column of its own, and named like one of a source.
         place = f"struct({identifier(node.rank)}) AS {identifier(RANK_SOURCE)}"
-        made.text = f"(\n{indented(select(['*', place], made.text))}\n) AS {identifier(ranked)}"
-    return made
+        result.text = f"(\n{indented(select(['*', place], result.text))}\n) AS {identifier(ranked)}"
+    return result
