@@ -248,11 +248,11 @@ class Engine:
         )
         for name in ("run", "work", "views.tmp"):
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
-        kept = {
+        views = {
             relation.id for relation in relations.values() if relation.kind is RelationKind.MATERIALIZED_VIEW
         }
         try:
-            self.views.retain(kept, days=self._settings.aside_days)
+            self.views.retain(views, days=self._settings.aside_days)
         except ExternalError as error:
             # The next start does it.
             log.warning("view_store_away", reason=error.message)

@@ -154,11 +154,11 @@ class InteractiveQueries:
     async def _deliver(self, message: Rows, payload: bytes, connection: Connection) -> None:
         run = self._runs.get(message.query_id)
         try:
-            taken = run is not None and await run.channel.put(LiveRows(**json.loads(payload)))
+            delivered = run is not None and await run.channel.put(LiveRows(**json.loads(payload)))
         except (ValueError, TypeError):
             connection.send(Ack(sequence=message.sequence, error="the rows cannot be read"))
             return
-        connection.send(Ack(sequence=message.sequence, stop=not taken))
+        connection.send(Ack(sequence=message.sequence, stop=not delivered))
 
     def _closed(self, query_id: str) -> None:
         run = self._runs.get(query_id)

@@ -49,8 +49,8 @@ def refuse_beyond_memory(
     pool: ComputePool, others: Iterable[ComputePool], settings: Settings, available_mb: int
 ) -> None:
     """Raises UserError 53000 when the heap of a pool does not fit into memory beside those of the others that are to run."""
-    beside = [other for other in others if other.id != pool.id and other.desired_state is PoolIntent.RUNNING]
-    needed = {item.name: resources(item.size, settings).heap_mb for item in (pool, *beside)}
+    running = [other for other in others if other.id != pool.id and other.desired_state is PoolIntent.RUNNING]
+    needed = {item.name: resources(item.size, settings).heap_mb for item in (pool, *running)}
     if sum(needed.values()) <= available_mb:
         return
     sizes = ", ".join(f"{name} {heap} MiB" for name, heap in needed.items())

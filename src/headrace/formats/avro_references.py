@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.formats.avro_schema import full_name, reading
 
-_Kept = dict[str, tuple[dict[str, Any], str]]
+_Definitions = dict[str, tuple[dict[str, Any], str]]
 """Definitions by their full names, each with the namespace that is around it."""
 
 _NAMED = ("record", "error", "enum", "fixed")
@@ -21,59 +21,59 @@ def self_contained(schema: str, references: Sequence[str]) -> str:
     """
     if not references:
         return schema
-    kept: _Kept = {}
+    definitions: _Definitions = {}
     with reading():
         for text in references:
-            _keep(json.loads(text), "", kept)
-        made = _written(json.loads(schema), "", kept, set())
-    return json.dumps(made, separators=(",", ":"), ensure_ascii=False)
+            _collect(json.loads(text), "", definitions)
+        schema_json = _written(json.loads(schema), "", definitions, set())
+    return json.dumps(schema_json, separators=(",", ":"), ensure_ascii=False)
 
 
-def _keep(node: Any, namespace: str, kept: _Kept) -> None:
+def _collect(node: Any, namespace: str, definitions: _Definitions) -> None:
     if isinstance(node, list):
         for branch in node:
-            _keep(branch, namespace, kept)
+            _collect(branch, namespace, definitions)
     elif isinstance(node, dict):
         if node.get("type") in _NAMED:
             full = full_name(node, namespace)
-            kept[full] = (node, namespace)
+            definitions[full] = (node, namespace)
             namespace = full.rpartition(".")[0]
         for inner in _parts(node):
-            _keep(inner, namespace, kept)
+            _collect(inner, namespace, definitions)
 
 
-def _written(node: Any, namespace: str, kept: _Kept, defined: set[str]) -> Any:
+def _written(node: Any, namespace: str, definitions: _Definitions, defined: set[str]) -> Any:
     if isinstance(node, list):
-        return [_written(branch, namespace, kept, defined) for branch in node]
+        return [_written(branch, namespace, definitions, defined) for branch in node]
     if isinstance(node, str):
         full = node if "." in node or not namespace else f"{namespace}.{node}"
-        referenced = next((name for name in (full, node) if name in kept or name in defined), None)
+        referenced = next((name for name in (full, node) if name in definitions or name in defined), None)
         if referenced is None or referenced in defined:
             return node if referenced is None else referenced
-        definition, around = kept[referenced]
-        return _written(definition, around, kept, defined)
+        definition, around = definitions[referenced]
+        return _written(definition, around, definitions, defined)
     if not isinstance(node, dict):
         return node
-    made = dict(node)
+    copied = dict(node)
     if node.get("type") in _NAMED:
         full = full_name(node, namespace)
         if full in defined:
             return full
         defined.add(full)
-        namespace, _, made["name"] = full.rpartition(".")
+        namespace, _, copied["name"] = full.rpartition(".")
         # Said, since it may be another one than that of what is around it now.
-        made["namespace"] = namespace
+        copied["namespace"] = namespace
     elif isinstance(node.get("type"), str | list | dict):
-        made["type"] = _written(node["type"], namespace, kept, defined)
+        copied["type"] = _written(node["type"], namespace, definitions, defined)
     for name in ("items", "values"):
         if name in node:
-            made[name] = _written(node[name], namespace, kept, defined)
+            copied[name] = _written(node[name], namespace, definitions, defined)
     if isinstance(node.get("fields"), list):
-        made["fields"] = [
-            field | {"type": _written(field.get("type"), namespace, kept, defined)}
+        copied["fields"] = [
+            field | {"type": _written(field.get("type"), namespace, definitions, defined)}
             for field in node["fields"]
         ]
-    return made
+    return copied
 
 
 def _parts(node: dict[str, Any]) -> list[Any]:

@@ -421,10 +421,10 @@ def _message_text(
     """Return the lines of a message; `known` is what it was before."""
     before = dict(known.fields_by_name) if known is not None else {}
     names = [field for field, _, _ in fields]
-    gone = [(field.number, field.number + 1) for field in before.values() if field.name not in names]
-    reserved = [*_reserved(known), *gone]
+    removed = [(field.number, field.number + 1) for field in before.values() if field.name not in names]
+    reserved = [*_reserved(known), *removed]
     free = _free_numbers([*reserved, *((field.number, field.number + 1) for field in before.values())])
-    taken = {*names, *(f"{_camel(field)}Entry" for field in names)}
+    names_in_use = {*names, *(f"{_camel(field)}Entry" for field in names)}
     lines: list[str] = []
     inner: list[str] = []
     for field, kind, nullable in fields:
@@ -437,11 +437,11 @@ def _message_text(
             )
         own = before.get(field)
         nested = _camel(field)
-        while nested in taken:
+        while nested in names_in_use:
             nested += "_"
         written, definition = _field_type(field, kind, nested, own)
         if definition:
-            taken.add(nested)
+            names_in_use.add(nested)
             inner += definition
         single = not isinstance(kind, Array | Map)
         number = own.number if own is not None else next(free)
@@ -494,10 +494,10 @@ def _reserved(known: Descriptor | None) -> list[tuple[int, int]]:
 
 
 def _free_numbers(used: Sequence[tuple[int, int]]) -> Iterator[int]:
-    taken = sorted([*used, _OF_PROTOBUF])
+    used_ranges = sorted([*used, _OF_PROTOBUF])
     number = 1
     while True:
-        inside = next((end for first, end in taken if first <= number < end), None)
+        inside = next((end for first, end in used_ranges if first <= number < end), None)
         if inside is None:
             yield number
         number = inside or number + 1

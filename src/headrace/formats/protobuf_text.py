@@ -73,32 +73,32 @@ class _Parser:
             place = match.end()
 
     def file(self) -> FileDescriptorProto:
-        made = self._made
-        made.syntax = "proto2"
+        file = self._made
+        file.syntax = "proto2"
         while self._ahead:
             match self._next():
                 case "syntax":
                     self._expect("=")
-                    made.syntax = self._string()
-                    if made.syntax not in ("proto2", "proto3"):
+                    file.syntax = self._string()
+                    if file.syntax not in ("proto2", "proto3"):
                         raise self._error("proto2 or proto3")
                     self._expect(";")
                 case "edition":
                     raise _unsupported("editions of Protobuf")
                 case "package":
-                    made.package = self._next()
+                    file.package = self._next()
                     self._expect(";")
                 case "import":
                     if self._accept("public"):
-                        made.public_dependency.append(len(made.dependency))
+                        file.public_dependency.append(len(file.dependency))
                     else:
                         self._accept("weak")
-                    made.dependency.append(self._string())
+                    file.dependency.append(self._string())
                     self._expect(";")
                 case "message":
-                    self._message(made.message_type.add())
+                    self._message(file.message_type.add())
                 case "enum":
-                    self._enum(made.enum_type.add())
+                    self._enum(file.enum_type.add())
                 case "option" | "extend" | "service":
                     self._skip()
                 case ";":
@@ -106,10 +106,10 @@ class _Parser:
                 case _:
                     self._index -= 1
                     raise self._error("a definition")
-        return made
+        return file
 
-    def _message(self, made: DescriptorProto) -> None:
-        made.name = self._name()
+    def _message(self, message: DescriptorProto) -> None:
+        message.name = self._name()
         self._depth += 1
         if self._depth > NESTING_MAX:
             raise UserError(
@@ -121,28 +121,28 @@ class _Parser:
             match self._ahead:
                 case "message":
                     self._index += 1
-                    self._message(made.nested_type.add())
+                    self._message(message.nested_type.add())
                 case "enum":
                     self._index += 1
-                    self._enum(made.enum_type.add())
+                    self._enum(message.enum_type.add())
                 case "oneof":
                     self._index += 1
-                    self._oneof(made)
+                    self._oneof(message)
                 case "reserved":
                     self._index += 1
-                    self._reserved(made, _NUMBER_END)
+                    self._reserved(message, _NUMBER_END)
                 case "option" | "extend" | "extensions":
                     self._index += 1
                     self._skip()
                 case ";":
                     self._index += 1
                 case _:
-                    self._field(made)
+                    self._field(message)
         # Each proto3 `optional` is a oneof of its own, behind those that were written.
-        for field in made.field:
+        for field in message.field:
             if field.proto3_optional:
-                field.oneof_index = len(made.oneof_decl)
-                made.oneof_decl.add(name=f"_{field.name}")
+                field.oneof_index = len(message.oneof_decl)
+                message.oneof_decl.add(name=f"_{field.name}")
         self._depth -= 1
 
     def _oneof(self, message: DescriptorProto) -> None:
@@ -156,11 +156,11 @@ class _Parser:
                 self._field(message).oneof_index = index
 
     def _field(self, message: DescriptorProto) -> FieldDescriptorProto:
-        made = message.field.add(label=_LABELS["optional"])
+        declared = message.field.add(label=_LABELS["optional"])
         if self._ahead in _LABELS:
             label = self._next()
-            made.label = _LABELS[label]
-            made.proto3_optional = label == "optional" and self._made.syntax == "proto3"
+            declared.label = _LABELS[label]
+            declared.proto3_optional = label == "optional" and self._made.syntax == "proto3"
         kind = self._next()
         if kind == "group":
             raise _unsupported("groups of Protobuf")
@@ -171,33 +171,33 @@ class _Parser:
                 field = entry.field.add(name=part, number=number, label=_LABELS["optional"])
                 _set_type(field, self._next())
                 self._expect("," if part == "key" else ">")
-            made.name = self._name()
-            entry.name = _camel(made.name) + "Entry"
-            made.label, made.type_name = _LABELS["repeated"], entry.name
+            declared.name = self._name()
+            entry.name = _camel(declared.name) + "Entry"
+            declared.label, declared.type_name = _LABELS["repeated"], entry.name
         else:
-            _set_type(made, kind)
-            made.name = self._name()
+            _set_type(declared, kind)
+            declared.name = self._name()
         self._expect("=")
-        made.number = self._number()
+        declared.number = self._number()
         if self._accept("["):
             while not self._accept("]"):
                 if self._one() == "packed" and self._accept("="):
-                    made.options.packed = self._next() == "true"
+                    declared.options.packed = self._next() == "true"
         self._expect(";")
-        return made
+        return declared
 
-    def _enum(self, made: EnumDescriptorProto) -> None:
-        made.name = self._name()
+    def _enum(self, enum: EnumDescriptorProto) -> None:
+        enum.name = self._name()
         self._expect("{")
         while not self._accept("}"):
             if self._accept("option"):
                 if self._ahead == "allow_alias":
-                    made.options.allow_alias = True
+                    enum.options.allow_alias = True
                 self._skip()
             elif self._accept("reserved"):
-                self._reserved(made, _ENUM_MAX)
+                self._reserved(enum, _ENUM_MAX)
             elif not self._accept(";"):
-                value = made.value.add(name=self._name())
+                value = enum.value.add(name=self._name())
                 self._expect("=")
                 value.number = self._number()
                 if self._accept("["):
@@ -205,17 +205,17 @@ class _Parser:
                         self._one()
                 self._expect(";")
 
-    def _reserved(self, made: DescriptorProto | EnumDescriptorProto, largest: int) -> None:
+    def _reserved(self, descriptor: DescriptorProto | EnumDescriptorProto, largest: int) -> None:
         """Add a reserved range: its last number belongs to it in an enum, but not in a message."""
-        beyond = isinstance(made, DescriptorProto)
+        beyond = isinstance(descriptor, DescriptorProto)
         while True:
             if self._ahead[:1] in ('"', "'"):
-                made.reserved_name.append(self._string())
+                descriptor.reserved_name.append(self._string())
             else:
                 first = last = self._number()
                 if self._accept("to"):
                     last = largest - beyond if self._accept("max") else self._number()
-                made.reserved_range.add(start=first, end=last + beyond)
+                descriptor.reserved_range.add(start=first, end=last + beyond)
             if not self._accept(","):
                 break
         self._expect(";")

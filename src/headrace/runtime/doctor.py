@@ -144,11 +144,15 @@ def _archive() -> Check:
     )
     try:
         # Its name comes from the jars: they must be there to tell.
-        made = not missing(SPARK) and extension.is_compiled() and class_archive().is_file()
+        is_archived = not missing(SPARK) and extension.is_compiled() and class_archive().is_file()
     except HeadraceError as error:
         return Check("Class archive", State.OPTIONAL, error.message, error.hint or fix)
     return _check(
-        "Class archive", "made" if made else "not created yet", fix, ok=made, otherwise=State.OPTIONAL
+        "Class archive",
+        "made" if is_archived else "not created yet",
+        fix,
+        ok=is_archived,
+        otherwise=State.OPTIONAL,
     )
 
 
@@ -260,5 +264,5 @@ def _existing(folder: Path) -> Path:
 
 
 def _writable(folder: Path) -> bool:
-    there = _existing(folder.absolute())
-    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    existing = _existing(folder.absolute())
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)

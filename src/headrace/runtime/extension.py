@@ -165,10 +165,10 @@ def _compile(
     if not sources:
         raise InternalError(f"expected Scala sources for {jar.name}, found none")
     jar.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=jar.parent, prefix=".compiling-") as made:
-        classes = Path(made, "classes")
+    with tempfile.TemporaryDirectory(dir=jar.parent, prefix=".compiling-") as folder:
+        classes = Path(folder, "classes")
         classes.mkdir()
-        arguments = Path(made, "arguments")
+        arguments = Path(folder, "arguments")
         arguments.write_text("\n".join(f'"{path}"' for path in sources), encoding="utf-8")
         command = [
             str(java_command()),
@@ -196,7 +196,7 @@ def _compile(
         )
         if result.returncode:
             raise InternalError(f"the JVM extension does not compile:\n{result.stdout.strip()}")
-        archive = Path(made, jar.name)
+        archive = Path(folder, jar.name)
         _pack(archive, folders=[classes, *([resources] if resources else [])])
         archive.replace(jar)
 

@@ -129,7 +129,7 @@ def refuse_java_options() -> None:
 
 def _refusal(options: list[str]) -> str | None:
     """Return what a JVM says of `options` that it does not start with; None if it starts."""
-    asked = subprocess.run(
+    completed = subprocess.run(
         [str(java_command()), *options, "-version"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -137,9 +137,9 @@ def _refusal(options: list[str]) -> str | None:
         timeout=_ANSWER_TIMEOUT_S,
         check=False,
     )
-    if not asked.returncode:
+    if not completed.returncode:
         return None
-    lines = [line.strip() for line in asked.stdout.splitlines()]
+    lines = [line.strip() for line in completed.stdout.splitlines()]
     return next(
         (line for line in lines if line and not line.startswith(_PREAMBLES)), "no reason was reported"
     )

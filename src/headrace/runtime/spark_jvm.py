@@ -118,9 +118,13 @@ def recorded_classes() -> Iterator[list[str]]:
     archive = class_archive()
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".making-") as folder:
-        names, made = Path(folder, "names"), Path(folder, "classes.jsa")
+        names, class_archive_path = Path(folder, "names"), Path(folder, "classes.jsa")
         yield [f"-XX:DumpLoadedClassList={names}"]
-        options = ["-Xshare:dump", f"-XX:SharedClassListFile={names}", f"-XX:SharedArchiveFile={made}"]
+        options = [
+            "-Xshare:dump",
+            f"-XX:SharedClassListFile={names}",
+            f"-XX:SharedArchiveFile={class_archive_path}",
+        ]
         result = subprocess.run(
             _command(1024, options),
             stdout=subprocess.PIPE,
@@ -129,9 +133,9 @@ def recorded_classes() -> Iterator[list[str]]:
             timeout=_ARCHIVE_TIMEOUT_S,
             check=False,
         )
-        if result.returncode or not made.is_file():
+        if result.returncode or not class_archive_path.is_file():
             raise InternalError(f"the JVM created no archive of classes:\n{result.stdout[-2000:].strip()}")
-        shutil.move(made, archive)
+        shutil.move(class_archive_path, archive)
     # Each is large, and each change of the extension makes another.
     by_age = sorted(archive.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
     for old in by_age[:-_ARCHIVES_KEPT]:

@@ -64,7 +64,7 @@ def at_the_page(
 
 
 @asynccontextmanager
-async def kept(audit: AuditLog, days: int) -> AsyncIterator[None]:
+async def audit_log_writer(audit: AuditLog, days: int) -> AsyncIterator[None]:
     """Write the audit log every second, and delete its entries after some days, while the context is open."""
     task = asyncio.create_task(_keep(audit, datetime.timedelta(days=days)), name="audit")
     try:

@@ -144,6 +144,6 @@ class _Queries(Collector):
             labels=["query_id", "name", "entity"],
         )
         for sample in samples:
-            for entity, kept in sample.backlog_bytes.items():
-                backlog.add_metric([sample.query_id, sample.name, entity], kept)
+            for entity, size in sample.backlog_bytes.items():
+                backlog.add_metric([sample.query_id, sample.name, entity], size)
         yield backlog

@@ -98,7 +98,7 @@ class OpenIdProvider:
         """Return the provider's address for the browser. Raises RefusedError when the provider does not answer."""
         metadata, _ = await self._known()
         challenge = base64.urlsafe_b64encode(hashlib.sha256(away.verifier.encode()).digest()).rstrip(b"=")
-        asked = {
+        query = {
             "response_type": "code",
             "client_id": self._client,
             "redirect_uri": away.redirect_uri,
@@ -109,7 +109,7 @@ class OpenIdProvider:
             "code_challenge_method": "S256",
         }
         where = metadata["authorization_endpoint"]
-        return f"{where}{'&' if '?' in where else '?'}{urlencode(asked)}"
+        return f"{where}{'&' if '?' in where else '?'}{urlencode(query)}"
 
     async def identity(self, code: str, away: Away) -> Identity:
         """Exchange a code for the user's identity. Raises RefusedError if any check fails."""

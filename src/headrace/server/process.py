@@ -72,9 +72,9 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
             gc.freeze()
             life.callback(gc.unfreeze)
             token = settings.token.get_secret_value() if settings.token else None
-            made = wired.catalog.ensure_administrator(token)
-            if made is not None:
-                _keep_token(settings.data_dir / TOKEN_FILE, made)
+            created = wired.catalog.ensure_administrator(token)
+            if created is not None:
+                _keep_token(settings.data_dir / TOKEN_FILE, created)
             elif token is not None:
                 _forget_token(settings.data_dir / TOKEN_FILE, token)
             await life.enter_async_context(wired.audit_kept)

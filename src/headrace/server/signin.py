@@ -172,8 +172,8 @@ def router(
             known = user.name if user is not None else None
             # Not before: of many guesses at once all would pass.
             refuse_hasty(request, Event.SIGN_IN, keys, known)
-            kept = user.password if user is not None else None
-            fits = await asyncio.to_thread(passwords.matches, kept, given.password)
+            stored_hash = user.password if user is not None else None
+            fits = await asyncio.to_thread(passwords.matches, stored_hash, given.password)
             if user is None or not fits:
                 throttle.failed(keys)
         if user is None or not fits:

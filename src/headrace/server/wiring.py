@@ -19,7 +19,7 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.engine import Engine
 from headrace.server.app import create_app
-from headrace.server.auditing import kept
+from headrace.server.auditing import audit_log_writer
 from headrace.server.ports import QuerySample, ServerParts
 from headrace.session import StatementService
 from headrace.statements.base import Services
@@ -69,7 +69,7 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
         statements.download,
         broker,
     )
-    return Wired(create_app(parts), catalog, engine, kept(catalog.audit, settings.audit_days))
+    return Wired(create_app(parts), catalog, engine, audit_log_writer(catalog.audit, settings.audit_days))
 
 
 def _may_read_metrics(catalog: Catalog, principal: Principal) -> bool:

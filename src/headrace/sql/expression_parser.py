@@ -438,9 +438,9 @@ class ExpressionParser(parser.Parser):
     def take(self, *words: str) -> bool:
         """Step over these words if they are next, and return whether they were."""
         cursor = self.cursor
-        taken = cursor.accept(*words)
+        accepted = cursor.accept(*words)
         self._retreat(cursor.index)
-        return taken
+        return accepted
 
     def at(self, *words: str) -> bool:
         """True when the next tokens are these words or symbols."""

@@ -79,8 +79,8 @@ def _match_recognize(printer: generator.Generator, node: MatchRecognize) -> str:
         shown = (f"{printer.sql(item, 'alias')} AS {printer.sql(item, 'this')}" for item in definitions)
         parts.append(f"DEFINE {', '.join(shown)}")
     alias = printer.sql(node, "alias")
-    made = f"{rows} MATCH_RECOGNIZE ({' '.join(parts)})"
-    return made + (f" AS {alias}" if alias else "") + properties_of(node.this).sql()
+    text = f"{rows} MATCH_RECOGNIZE ({' '.join(parts)})"
+    return text + (f" AS {alias}" if alias else "") + properties_of(node.this).sql()
 
 
 def _pattern_variable(printer: generator.Generator, node: PatternVariable) -> str:

@@ -153,7 +153,7 @@ def _bound(
 def _kept(query: LogicalPlan, listed: ResultSet, run: Execution) -> ResultSet:
     """Asks DuckDB: for a thread of its readers."""
     sql = compile_snapshot(query).sql
-    _, rows = run.services.engine.views.query(sql, beside={str(_LIST): _table(listed, sql)})
+    _, rows = run.services.engine.views.query(sql, arrow_tables={str(_LIST): _table(listed, sql)})
     return replace(listed, rows=tuple(listed.rows[number] for number in sorted(row[0] for row in rows)))
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.engine.driver.lookups import KeptTable, matching
+from headrace.engine.driver.lookups import CachedTable, matching
 
 SCHEMA = pa.schema([("k", pa.int32()), ("name", pa.string())])
 
 
-def keep(table: KeptTable, rows: list[dict[str, object]]) -> None:
+def keep(table: CachedTable, rows: list[dict[str, object]]) -> None:
     written = pa.Table.from_pylist(rows, SCHEMA)
     with pa.ipc.new_file(f"{table.path}.new", written.schema) as file:
         file.write_table(written)
@@ -20,7 +20,7 @@ def keep(table: KeptTable, rows: list[dict[str, object]]) -> None:
 
 
 def test_rows_are_found_in_the_newest_file_until_there_is_a_failure(tmp_path: Path) -> None:
-    table = KeptTable(str(tmp_path / "table"))
+    table = CachedTable(str(tmp_path / "table"))
     keep(table, [{"k": 1, "name": "a"}, {"k": 1, "name": "b"}, {"k": None, "name": "c"}])
     keys = pa.table({"k": pa.array([1, 2, None, 3_000_000_000], pa.int64())})
 

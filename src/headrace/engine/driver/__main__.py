@@ -53,7 +53,7 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
     from headrace.engine.driver.session import start_session, warm_up
 
     service: DriverService | None = None
-    asked = False
+    stopping = False
     try:
         session = start_session(options, jvm_ended=_end_with_jvm)
         if options.warm_up:
@@ -61,9 +61,9 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
         service = DriverService(session, channel, options)
         took = int((time.monotonic() - started) * 1000)
         channel.send(Ready(pid=os.getpid(), spark_version=session.version, start_ms=took))
-        asked = service.run()
+        stopping = service.run()
     except _Terminated:
-        asked = True
+        stopping = True
     except ChannelClosedError:
         pass
     except HeadraceError as error:
@@ -72,7 +72,7 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
         logging.getLogger(__name__).error("%s%s", DRIVER_FAILED, reason)
         return DRIVER_REFUSED if isinstance(error, UserError) else 1
     finally:
-        if asked and service is not None:
+        if stopping and service is not None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             service.stop_all(_STOP_SECONDS)
         kill_spark_jvm()

@@ -69,9 +69,9 @@ class RunningApplication:
         return self._reported
 
     @property
-    def begun(self) -> bool:
+    def was_started(self) -> bool:
         """True if Spark was asked to start any part."""
-        return any(part.begun for part in self._parts)
+        return any(part.was_started for part in self._parts)
 
     def start(self, *, after: Run | None = None) -> None:
         """Returns at once; with `after` that earlier run is stopped first."""

@@ -195,7 +195,7 @@ def _lookup_join(work: Build, step: physical.LookupJoin) -> DataFrame:
         find: lookups.Find = module.lookup(request)
     else:
         table = TableRequest(step.entity, columns, work.properties(step.store), step.options)
-        find = lookups.kept(work.session, module, table, step.refresh_ms, work.resources)
+        find = lookups.cached(work.session, module, table, step.refresh_ms, work.resources)
     return lookups.with_matches(
         work.frames[step.input], step.keys, step.key_columns, columns, step.name, find
     )

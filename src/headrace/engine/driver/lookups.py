@@ -59,8 +59,8 @@ def with_matches(
     def matches(batches: Iterable[pa.Array]) -> Iterator[pa.Array]:
         with carrying_errors():
             for batch in batches:
-                asked = pa.Table.from_arrays(batch.flatten(), names)
-                yield matching(asked, find, schema)
+                lookup_keys = pa.Table.from_arrays(batch.flatten(), names)
+                yield matching(lookup_keys, find, schema)
 
     # A row is looked up once: a second time it may meet another one.
     look = arrow_udf(matches, ArrayType(row), ArrowUDFType.SCALAR_ITER).asNondeterministic()
@@ -71,8 +71,12 @@ def with_matches(
 def matching(keys: pa.Table, find: Find, schema: pa.Schema) -> pa.ListArray:
     """Return for each row of `keys` the matching rows of `schema`, by the columns of the same names; none for a NULL."""
     names = keys.column_names
-    asked = keys.drop_null().group_by(names).aggregate([])
-    rows = (find(asked) if asked.num_rows else schema.empty_table()).select(schema.names).cast(schema)
+    distinct_keys = keys.drop_null().group_by(names).aggregate([])
+    rows = (
+        (find(distinct_keys) if distinct_keys.num_rows else schema.empty_table())
+        .select(schema.names)
+        .cast(schema)
+    )
     compared = {name: rows.column(name).cast(keys.schema.field(name).type) for name in names}
     left = keys.append_column(_PLACE, pa.array(range(keys.num_rows), pa.int64()))
     right = pa.table({**compared, _ROW: pa.array(range(rows.num_rows), pa.int64())})
@@ -92,7 +96,7 @@ _seen: dict[str, tuple[int, pa.Table]] = {}
 
 
 @dataclass(frozen=True)
-class KeptTable:
+class CachedTable:
     """A table in a file, which the driver replaces, and which the workers of its machine share in memory."""
 
     path: str
@@ -126,9 +130,9 @@ class KeptTable:
         return known[1]
 
 
-def kept(
+def cached(
     session: SparkSession, module: Any, request: TableRequest, refresh_ms: int, resources: ExitStack
-) -> KeptTable:
+) -> CachedTable:
     """Reads a table, and again every `refresh_ms` until `resources` are closed. While its store is away it stays as it was last read.
 
     Raises as `table` of the store type's `module`, and UserError 0A000 where tasks run on other machines.
@@ -143,7 +147,7 @@ def kept(
             ),
         )
     folder = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
-    table = KeptTable(str(Path(folder, "table")))
+    table = CachedTable(str(Path(folder, "table")))
     ended = threading.Event()
     resources.callback(ended.set)
 

@@ -20,7 +20,7 @@ class PlanningTime:
         self._before_ms = self._clock.usedMs(self._caller)
         self._query: StreamingQuery | None = None
 
-    def begun(self, query: StreamingQuery) -> None:
+    def started(self, query: StreamingQuery) -> None:
         """Start counting for a query that was started, before its first batch is planned."""
         self._query = query
 

@@ -14,9 +14,9 @@ class ProtoFiles:
 
     def descriptors(self, question: str) -> str:
         """Return the files of a schema's text and of what it imports, that of the text last; or the reason why there are none."""
-        asked: dict[str, Any] = json.loads(question)
+        request: dict[str, Any] = json.loads(question)
         try:
-            parsed = of_text(asked["text"], list(asked["imports"].items()))
+            parsed = of_text(request["text"], list(request["imports"].items()))
             return json.dumps({"descriptors": parsed.encoded(parsed.named(None))})
         except HeadraceError as error:
             return json.dumps({"reason": error.message})

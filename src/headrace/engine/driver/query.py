@@ -47,7 +47,7 @@ class Run(Protocol):
     """A run that must end before the next one of its query begins."""
 
     @property
-    def begun(self) -> bool:
+    def was_started(self) -> bool:
         """True if Spark was asked to start it."""
         ...
 
@@ -86,7 +86,7 @@ class RunningQuery:
         self._waiting_reason: str | None = None
         # Guards the two events after which another thread must know better than to act: Spark's start, and our report.
         self._lock = threading.Lock()
-        self._begun = False
+        self._was_started = False
         self._reported = False
         self._progress: ProgressReader | None = None
         self._identities: Identities | None = None
@@ -102,9 +102,9 @@ class RunningQuery:
         return self._start.generation
 
     @property
-    def begun(self) -> bool:
+    def was_started(self) -> bool:
         """True if Spark was asked to start it."""
-        return self._begun
+        return self._was_started
 
     @property
     def reported(self) -> bool:
@@ -124,8 +124,8 @@ class RunningQuery:
         """
         with self._lock:
             self._sink.stopping.set()
-            begun = self._begun
-        if not begun:
+            was_started = self._was_started
+        if not was_started:
             self._report(None)
             return
         query = self._query
@@ -219,7 +219,7 @@ class RunningQuery:
         try:
             if self._after is not None:
                 self._after.stop()
-                if self._after.begun and not self._after.join(EARLIER_RUN_S):
+                if self._after.was_started and not self._after.join(EARLIER_RUN_S):
                     raise InternalError("an earlier run of the query has not ended yet")
                 self._after = None
             self._execute()
@@ -238,8 +238,8 @@ class RunningQuery:
                 failure = replace(classify(self._silence, self._start), trace=failure.trace)
         except Exception as other:  # noqa: BLE001 - logged below
             # Without what it was raised in the midst of: that may hold secrets.
-            said = "".join(traceback.format_exception(other, chain=False))
-            logger.error("cannot tell why query %s failed\n%s", self.id, said)
+            trace = "".join(traceback.format_exception(other, chain=False))
+            logger.error("cannot tell why query %s failed\n%s", self.id, trace)
             failure = UNCLASSIFIED
         logger.error("query %s failed\n%s", self.id, failure.trace)
         if failure.domain == "internal" and not self._jvm_answers():
@@ -303,13 +303,13 @@ class RunningQuery:
         with self._lock:
             if self._sink.stopping.is_set():
                 return
-            self._begun = True
+            self._was_started = True
         self._identities.keep()
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
         backlog = Backlog(work).bytes
         for attempt in range(1, _STARTS_MAX + 1):
             query = self._query = writer.start()
-            planning.begun(query)
+            planning.started(query)
             self._progress = ProgressReader(self.id, query, session, windowed=windowed, backlog=backlog)
             if attempt == 1:
                 self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
@@ -331,7 +331,7 @@ class RunningQuery:
         with self._lock:
             if self._sink.stopping.is_set():
                 return
-            self._begun = True
+            self._was_started = True
         self._root.sparkContext.addJobTag(self.id)
         self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
         send_answer(work, step, self._sink)

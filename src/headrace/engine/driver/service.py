@@ -66,8 +66,8 @@ class DriverService:
         query.start(after=earlier)
 
     def _made(self, message: StartQuery) -> Running:
-        made = RunningApplication if len(message.plan.parts()) > 1 else RunningQuery
-        return made(self._session, message, self._channel, options=self._options, ended=self._forget)
+        run_class = RunningApplication if len(message.plan.parts()) > 1 else RunningQuery
+        return run_class(self._session, message, self._channel, options=self._options, ended=self._forget)
 
     def _stop(self, query_id: str) -> None:
         with self._lock:

@@ -95,7 +95,7 @@ def _write_apart(work: Build, sinks: Sequence[Any], context: SinkContext) -> Dat
     plan = work.start.plan
     reads = (physical.ReadEntity, physical.ReadRows, physical.DecodeRows)
     (source,) = [step.id for step in plan.steps if isinstance(step, physical.ReadRows | physical.DecodeRows)]
-    made = [step for step in plan.steps if step.id not in plan.outputs and not isinstance(step, reads)]
+    steps = [step for step in plan.steps if step.id not in plan.outputs and not isinstance(step, reads)]
     writes = [
         (
             step.input,
@@ -107,7 +107,7 @@ def _write_apart(work: Build, sinks: Sequence[Any], context: SinkContext) -> Dat
     def deliver(batch: DataFrame, epoch: int) -> None:
         rows = batch.persist()
         try:
-            frames = add_steps(replace(work, session=rows.sparkSession, frames={source: rows}), made).frames
+            frames = add_steps(replace(work, session=rows.sparkSession, frames={source: rows}), steps).frames
             for rows_of, selected, write in writes:
                 write(frames[rows_of].selectExpr(*selected), epoch)
         finally:
@@ -123,8 +123,8 @@ def _entity_batches(work: Build, step: physical.WriteEntity, context: SinkContex
 
 def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext) -> DataStreamWriter:
     records, request = work.frames[step.input], _sink_request(work, step, context)
-    made: DataStreamWriter | Batch = connector_module(step.connector).sink(records, request)
-    return made if isinstance(made, DataStreamWriter) else context.batches(records, made)
+    writer: DataStreamWriter | Batch = connector_module(step.connector).sink(records, request)
+    return writer if isinstance(writer, DataStreamWriter) else context.batches(records, writer)
 
 
 def _sink_request(work: Build, step: physical.WriteEntity, context: SinkContext) -> SinkRequest:

@@ -86,8 +86,8 @@ class StoreWatch:
         """Return the connector's `identify` for an entity; empty without an answer to a question asked after `since`."""
         identified = self._watch(store).entities.setdefault(entity, _Identified())
         identified.requested_at = time.monotonic()
-        asked, answer = identified.answer
-        return answer if asked > since else {}
+        asked_at, answer = identified.answer
+        return answer if asked_at > since else {}
 
     def _watch(self, store: Store) -> _Watched:
         if store not in self._watched:

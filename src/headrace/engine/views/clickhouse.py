@@ -187,14 +187,14 @@ class ClickHouseViews:
         timeout_s: float = QUERY_TIMEOUT_S,
         *,
         reads: Sequence[ViewRead] = (),
-        beside: Mapping[str, Any] | None = None,
+        arrow_tables: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         @contextmanager
         def fetch(left: Left) -> Iterator[Iterator[ViewRows]]:
             with self._one_moment(left) if len(reads) > 1 else ExitStack(), _named():
                 yield (self._read(read, left) for read in reads)
 
-        return self._snapshots.query(sql, timeout_s, beside or {}, fetch)
+        return self._snapshots.query(sql, timeout_s, arrow_tables or {}, fetch)
 
     def warm_up(self) -> None:
         self._snapshots.warm_up()
@@ -296,13 +296,13 @@ class ClickHouseViews:
             f"CREATE TEMP TABLE __net AS SELECT *, left(sha256(CAST(ROW({values}) AS VARCHAR)), 32) AS {DIGEST} "  # noqa: S608
             f"FROM (SELECT {encoded(table.types)}, {count} AS {_COUNT} FROM __batch GROUP BY ALL)"
         )
-        going = dict(cursor.execute(f"SELECT {DIGEST}, -{_COUNT} FROM __net WHERE {_COUNT} < 0").fetchall())  # noqa: S608
-        gone = list(self._kept(message.view, table, going))
+        ending = dict(cursor.execute(f"SELECT {DIGEST}, -{_COUNT} FROM __net WHERE {_COUNT} < 0").fetchall())  # noqa: S608
+        ended_rows = list(self._kept(message.view, table, ending))
         cursor.execute(f"CREATE TEMP TABLE __gone ({DIGEST} VARCHAR, {ROW} UBIGINT)")
-        if gone:
+        if ended_rows:
             import pyarrow
 
-            digests, numbers = zip(*gone, strict=True)
+            digests, numbers = zip(*ended_rows, strict=True)
             columns = {DIGEST: digests, ROW: pyarrow.array(numbers, pyarrow.uint64())}
             cursor.register("__ending", pyarrow.table(columns))
             cursor.execute("INSERT INTO __gone FROM __ending")
@@ -312,13 +312,13 @@ class ClickHouseViews:
             f"UNION ALL BY NAME SELECT *, CAST(1 AS UTINYINT) AS {DELETED} FROM __gone"
         )
 
-    def _kept(self, view: str, table: ViewTable, going: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    def _kept(self, view: str, table: ViewTable, ending: Mapping[str, int]) -> Iterator[tuple[str, int]]:
         """Yield for each digest the numbers of as many rows as are present."""
-        left = Counter(going)
-        every = list(going)
+        left = Counter(ending)
+        every = list(ending)
         for first in range(0, len(every), _DIGESTS_AT_ONCE):
             digests = every[first : first + _DIGESTS_AT_ONCE]
-            most = max(going[digest] for digest in digests)
+            most = max(ending[digest] for digest in digests)
             for row in self._clickhouse.rows(
                 f"SELECT {DIGEST} AS digest, {ROW} AS number FROM {identifier(view)} FINAL "  # noqa: S608
                 f"WHERE {table.alive(_now())} AND {DIGEST} IN ({', '.join(map(literal, digests))}) "

@@ -110,9 +110,9 @@ class DuckDbViews:
         return True
 
     def purge(self) -> int:
-        kept = self._database.cursor().execute(f"SELECT view, millis FROM {_RETENTION}").fetchall()  # noqa: S608
+        retentions = self._database.cursor().execute(f"SELECT view, millis FROM {_RETENTION}").fetchall()  # noqa: S608
         purged = 0
-        for view_id, millis in kept:
+        for view_id, millis in retentions:
             with self._writing:
                 oldest = _now() - datetime.timedelta(milliseconds=millis)
                 deleted = self._database.execute(
@@ -128,7 +128,7 @@ class DuckDbViews:
         timeout_s: float = QUERY_TIMEOUT_S,
         *,
         reads: Sequence[ViewRead] = (),
-        beside: Mapping[str, Any] | None = None,
+        arrow_tables: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         @contextmanager
         def fetch(_left: Left) -> Iterator[Iterator[ViewRows]]:
@@ -142,7 +142,7 @@ class DuckDbViews:
             finally:
                 cursor.close()
 
-        return self._snapshots.query(sql, timeout_s, beside or {}, fetch)
+        return self._snapshots.query(sql, timeout_s, arrow_tables or {}, fetch)
 
     def warm_up(self) -> None:
         self._snapshots.warm_up()
@@ -203,8 +203,8 @@ class DuckDbViews:
                 rows = self._take_away(view, names, quote(message.sign))
             else:
                 self._replace(view, message.key_columns)
-                kept = f" WHERE {quote(message.deleted)} IS NOT TRUE" if message.deleted else ""
-                rows = f"SELECT * FROM {_BATCH}{kept}"  # noqa: S608
+                condition = f" WHERE {quote(message.deleted)} IS NOT TRUE" if message.deleted else ""
+                rows = f"SELECT * FROM {_BATCH}{condition}"  # noqa: S608
             self._database.execute(f"INSERT INTO {view} ({into}) SELECT {values} FROM ({rows})")  # noqa: S608
         finally:
             self._database.unregister(_BATCH)
@@ -221,11 +221,11 @@ class DuckDbViews:
         columns = ", ".join(map(quote, names))
         net = f"SELECT {columns}, CAST(sum({sign}) AS BIGINT) AS {sign} FROM {_BATCH} GROUP BY ALL"  # noqa: S608
         equal = ", ".join(f"kept.{quote(name)}" for name in names)
-        gone = (
+        row_ids = (
             f"SELECT kept.rowid FROM {view} AS kept JOIN ({net}) AS net ON {_same('kept', 'net', names)} "  # noqa: S608
             f"WHERE net.{sign} < 0 QUALIFY row_number() OVER (PARTITION BY {equal}) <= -net.{sign}"
         )
-        self._database.execute(f"DELETE FROM {view} WHERE rowid IN ({gone})")  # noqa: S608
+        self._database.execute(f"DELETE FROM {view} WHERE rowid IN ({row_ids})")  # noqa: S608
         return f"SELECT {columns}, unnest(range({sign})) FROM ({net}) WHERE {sign} > 0"  # noqa: S608
 
 

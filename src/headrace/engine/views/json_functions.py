@@ -24,13 +24,13 @@ class _NoAnswerError(Exception):
     """Case of ON ERROR: no JSON, no path, or no item of the requested kind."""
 
 
-def json_answer(text: str, path: str, asked: str) -> str | None:
-    """Return what `asked` says of the items at a path of a JSON text.
+def json_answer(text: str, path: str, output: str) -> str | None:
+    """Return the `output` (value, query, exists or a state) of the items at a path of a JSON text.
 
     `value` is a scalar as text, `query` an object or array as JSON, both None where there is none; `exists` is an empty text or None;
     `value_state` and `query_state` are `found`, `empty` or `error`.
     """
-    kind, _, state = asked.partition("_")
+    kind, _, state = output.partition("_")
     try:
         items = list(_items(text, path))
         answer = "" if kind == "exists" and items else _answer(items, kind, _parsed(path)) if items else None

@@ -80,7 +80,7 @@ class Snapshots:
         self._idle.put(self._start())
 
     def query(
-        self, sql: str, timeout_s: float, beside: Mapping[str, Any], fetch: Fetch
+        self, sql: str, timeout_s: float, arrow_tables: Mapping[str, Any], fetch: Fetch
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Run a query as `ViewStore.query` does; `fetch` returns the rows of its views."""
         end = time.monotonic() + timeout_s
@@ -95,7 +95,7 @@ class Snapshots:
 
         self._spill.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self._spill) as file:
-            tables = [*_write(file, _registered(beside), left)]
+            tables = [*_write(file, _registered(arrow_tables), left)]
             with fetch(left) as rows:
                 tables += _write(file, rows, left)
             file.flush()
@@ -261,8 +261,8 @@ def _loaded(content: bytes) -> Any:
     return _Values(io.BytesIO(content)).load()
 
 
-def _registered(beside: Mapping[str, Any]) -> Iterator[ViewRows]:
-    for name, table in beside.items():
+def _registered(arrow_tables: Mapping[str, Any]) -> Iterator[ViewRows]:
+    for name, table in arrow_tables.items():
         yield ViewRows(Table(name), table.schema, table.to_batches())
 
 

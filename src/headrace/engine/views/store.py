@@ -80,9 +80,9 @@ class ViewStore(Protocol):
         timeout_s: float = QUERY_TIMEOUT_S,
         *,
         reads: Sequence[ViewRead] = (),
-        beside: Mapping[str, Any] | None = None,
+        arrow_tables: Mapping[str, Any] | None = None,
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Return column names and rows of a SELECT in DuckDB's SQL, as of one moment. It sees the Arrow tables `beside` the views.
+        """Return column names and rows of a SELECT in DuckDB's SQL, as of one moment. It sees `arrow_tables` beside the views.
 
         `reads` names every view in it, and says what of that view is enough. Raises ExternalError when the store is away, UserError
         when the data does not allow it, 53200 for too much memory, 53000 for too large a result, 57014 when it takes too long.

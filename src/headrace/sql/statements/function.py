@@ -37,8 +37,8 @@ class CreateFunction(Statement):
 
     def sql(self) -> str:
         exists = "IF NOT EXISTS " if self.if_not_exists else ""
-        taken = ", ".join(parameter.sql() for parameter in self.parameters)
-        signature = f"{self.name}({taken}) RETURNS {self.returns}"
+        parameters = ", ".join(parameter.sql() for parameter in self.parameters)
+        signature = f"{self.name}({parameters}) RETURNS {self.returns}"
         return f"CREATE FUNCTION {exists}{signature} LANGUAGE JAVA{self.properties.sql()}"
 
 
