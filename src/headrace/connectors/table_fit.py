@@ -1,6 +1,6 @@
 """Comparison of a relation with an existing table, and the errors where they differ.
 
-`there` are the table's columns: by the name that each has here, its type as the store type has it, and writes it by `shown`.
+`actual_types` maps the names of the table's columns, as its store writes them, to their types; `shown` prints a type.
 """
 
 from __future__ import annotations
