@@ -90,16 +90,16 @@ def _value(text: str, kind: DataType) -> str | int:
 @system_relation(
     "audit",
     *_COLUMNS,
-    doc="What was done and what was refused in the days of `HEADRACE_AUDIT_DAYS`; it takes READ_AUDIT. A query reads the newest 100,000 "
-    "events that meet its conditions on a time, a user, an outcome or another column: "
-    "[Audit log](../operations.md#audit-log) says which conditions reach older events. "
+    doc="The allowed and refused actions of the last `HEADRACE_AUDIT_DAYS` days; requires READ_AUDIT. A query reads the newest 100,000 "
+    "events that satisfy its conditions on a time, a user, an outcome or another column: "
+    "[Audit log](../operations.md#audit-log) lists the conditions that reach older events. "
     "`event` is `statement`, `check` (a statement that was only checked, and refused for a privilege), "
-    "`sign_in`, `sign_out`, `invitation`, `request` (one that was turned away, for its token or for a privilege), "
-    "`stream` (one that was refused or ended by us) or `lost`; `outcome` is `allowed`, `denied` or `failed`. `credential` is what the user "
-    "signed in with, such as `token ci`; `address` is the other end of the connection and `door` is `api`, `page` or `stream`. "
-    "`statement` has `****` for what is or may be secret, and only its first words if it could not be read. "
-    "What repeats itself within a second has one row, with how many `times`; so has what a stranger repeats within ten minutes, and a LIST "
-    "that the page repeats, after its first row.",
+    "`sign_in`, `sign_out`, `invitation`, `request` (a request that was refused for its token or for a privilege), "
+    "`stream` (a stream that the server refused or ended) or `lost`; `outcome` is `allowed`, `denied` or `failed`. `credential` is the "
+    "user's means of sign-in, such as `token ci`; `address` is the other end of the connection, and `door` is `api`, `page` or `stream`. "
+    "`statement` contains `****` instead of secrets and possible secrets; of a text that cannot be parsed, only the first words. "
+    "Equal events within a second share one row, and `times` is their number; so do equal events of a stranger within ten minutes, and "
+    "repetitions of a LIST by the page, after the first row.",
     needs=Privilege.READ_AUDIT,
     matching=_matching,
 )
