@@ -154,7 +154,7 @@ def _check_of_rows(reader: PropertyReader, source: RowSource) -> None:
     for spec, fits in ((dialect.POSITION, "timestamp"), (dialect.ON_ERROR, None), (dialect.ON_LATE, None)):
         if source.skips and spec is dialect.ON_ERROR:
             continue
-        if reader.gives(spec) and (fits is None or reader.take(spec) == fits):
+        if reader.is_set(spec) and (fits is None or reader.take(spec) == fits):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"'{spec.name}' {f'= {fits} ' if fits else ''}requires a source of records, not of rows",
@@ -191,7 +191,7 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
 
 def _event_time(relation: Relation, reader: PropertyReader) -> EventTime:
     # A query that names a column goes by it, whatever the relation says.
-    named = reader.gives(dialect.TIMESTAMP) and not reader.gives(dialect.TIME)
+    named = reader.is_set(dialect.TIMESTAMP) and not reader.is_set(dialect.TIME)
     arrival = reader.take(dialect.TIME) == "ARRIVAL" and not named
     column = reader.take(dialect.TIMESTAMP) or relation.format.timestamp
     if column is not None:
@@ -249,7 +249,7 @@ def _side_topic(
     """Return the topic for the records, if they are kept; raises UserError 3D021 if its name has no default."""
     layout = {"topic.partitions": properties.partitions, "topic.replicas": properties.replicas}
     named: Specs = (properties.entity, properties.store, *layout.values())
-    unused = next((spec for spec in named if reader.gives(spec)), None)
+    unused = next((spec for spec in named if reader.is_set(spec)), None)
     if not enabled and unused is not None:
         raise UserError(
             SqlState.INVALID_PARAMETER,

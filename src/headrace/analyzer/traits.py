@@ -41,7 +41,7 @@ from headrace.analyzer.logical import (
     WindowKind,
     walk,
 )
-from headrace.analyzer.typing import keeps_apart
+from headrace.analyzer.typing import is_injective_cast
 from headrace.catalog.objects import RelationKind
 from headrace.core.errors import InternalError
 
@@ -249,7 +249,7 @@ def output_place(place: Place, items: Iterable[Item]) -> Place | None:
 def _as_different(expression: Expression) -> Iterator[Expression]:
     """Yield the expression, and what it is a CAST of as far as that has different values where the expression has."""
     yield expression
-    while isinstance(expression, Cast) and keeps_apart(expression.operand.type, expression.type):
+    while isinstance(expression, Cast) and is_injective_cast(expression.operand.type, expression.type):
         expression = expression.operand
         yield expression
 

@@ -241,7 +241,7 @@ def assignable(source: DataType, target: DataType) -> bool:
     return False
 
 
-def keeps_apart(source: DataType, target: DataType) -> bool:
+def is_injective_cast(source: DataType, target: DataType) -> bool:
     """True when a CAST takes every two different values to different ones, so that the CAST of a key is a key."""
     if source == target or (source, target) == (FLOAT, DOUBLE):
         return True
@@ -253,10 +253,12 @@ def keeps_apart(source: DataType, target: DataType) -> bool:
         case Timestamp(), Timestamp():
             return source.digits <= target.digits
         case Array(), Array():
-            return keeps_apart(source.element, target.element)
+            return is_injective_cast(source.element, target.element)
         case Struct(), Struct():
             pairs = zip(source.fields, target.fields, strict=False)
-            return len(source.fields) == len(target.fields) and all(keeps_apart(a[1], b[1]) for a, b in pairs)
+            return len(source.fields) == len(target.fields) and all(
+                is_injective_cast(a[1], b[1]) for a, b in pairs
+            )
     if isinstance(source, Decimal) or source in _EXACT_DIGITS:
         return is_numeric(target) and _keeps_digits(source, target)
     return source == DATE and isinstance(target, Timestamp)

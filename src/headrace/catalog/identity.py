@@ -14,9 +14,9 @@ from typing import Protocol
 
 from headrace.catalog.keys import KEY_FILE
 from headrace.catalog.objects import Organization
+from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.whole_file import write_whole
 
 FILE = "identity.json"
 
@@ -87,7 +87,7 @@ def bind(catalog: OrganizationRecord, directory: Path, *, adopt: bool) -> None:
     if stored is None:
         stored = Identity(str(uuid.uuid4()), organization.id)
         # The file first: without its other half in the catalog it is completed at the next start, which the reverse is not.
-        write_whole(directory / FILE, json.dumps(asdict(stored)))
+        write_atomically(directory / FILE, json.dumps(asdict(stored)))
     if expected != stored.directory:
         catalog.update_organization(replace(organization, data_directory=stored.directory))
 

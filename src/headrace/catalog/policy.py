@@ -244,14 +244,14 @@ class Policy:
                 return True
         elif owner_of(target) in inherited:
             return True
-        return not _apart(inherited, self._holders(step))
+        return not _disjoint(inherited, self._holders(step))
 
     def _has_any(self, role: str, target: object) -> bool:
         inherited = self.graph.inherited(role)
         if owner_of(target) in inherited or self._managed_by(target) in inherited:
             return True
         granted = self.grants.get(self._id(target), {})
-        return not all(_apart(inherited, holders) for holders in granted.values())
+        return not all(_disjoint(inherited, holders) for holders in granted.values())
 
     def _holders(self, step: Requirement) -> Holders:
         return self.grants.get(self._id(step.target), {}).get(step.privilege, {})
@@ -261,7 +261,7 @@ class Policy:
         return identifier
 
 
-def _apart(inherited: frozenset[str], holders: Holders) -> bool:
+def _disjoint(inherited: frozenset[str], holders: Holders) -> bool:
     """True if none is in both; the shorter is gone through."""
     if len(holders) < len(inherited):
         return not any(name in inherited for name in holders)

@@ -72,7 +72,7 @@ class Egress:
                     continue
 
     def _allows(self, host: str, address: Address) -> bool:
-        meant = _meant(address)
+        meant = _embedded(address)
         if any(address in network or meant in network for network in _NEVER):
             return False
         name = host.lower().rstrip(".")
@@ -96,7 +96,7 @@ def _fits(entry: str, host: str, address: Address) -> bool:
     return address in network
 
 
-def _meant(address: Address) -> Address:
+def _embedded(address: Address) -> Address:
     """Return the IPv4 address embedded in an IPv6 one, else the address."""
     if isinstance(address, IPv4Address):
         return address

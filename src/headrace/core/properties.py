@@ -164,7 +164,7 @@ class PropertySpec(Generic[T]):
     open: bool = False
     file: bool = False
 
-    def is_called(self, name: str) -> bool:
+    def matches_name(self, name: str) -> bool:
         """True if a property of that name is this one, or one of this open property's."""
         if self.open:
             return name.startswith(self.name) and _is_line(name)
@@ -248,7 +248,7 @@ class PropertyReader:
                     ),
                     span=entry.span,
                 )
-            if not any(spec.is_called(entry.key) for spec in specs):
+            if not any(spec.matches_name(entry.key) for spec in specs):
                 raise UserError(
                     SqlState.INVALID_PARAMETER,
                     f"{what} has no property '{entry.key}'",
@@ -281,7 +281,7 @@ class PropertyReader:
         values = {
             entry.key: entry
             for entry in (*stored(self._defaults), *self._given.values())
-            if spec.is_called(entry.key)
+            if spec.matches_name(entry.key)
         }
         self._left -= values.keys()
         return {key.removeprefix(spec.name): self._read(spec, entry) for key, entry in values.items()}
@@ -289,7 +289,7 @@ class PropertyReader:
     def leave(self, scope: Scope) -> None:
         """Let be what others will read: whatever may also stand in `scope`."""
         specs = of_scope(self._specs, scope)
-        self._left -= {name for name in self._left if any(spec.is_called(name) for spec in specs)}
+        self._left -= {name for name in self._left if any(spec.matches_name(name) for spec in specs)}
 
     def finish(self) -> None:
         """Check, after all properties were taken, that each was read. Raises InternalError for one that may be given and that nothing
@@ -297,13 +297,13 @@ class PropertyReader:
         if self._left:
             raise InternalError(f"unread properties of {self._what}: {', '.join(sorted(self._left))}")
 
-    def gives(self, spec: PropertySpec[Any]) -> bool:
+    def is_set(self, spec: PropertySpec[Any]) -> bool:
         """True if the statement itself gives the property."""
-        return any(spec.is_called(name) for name in self._given)
+        return any(spec.matches_name(name) for name in self._given)
 
     def span(self, spec: PropertySpec[Any]) -> Span | None:
         """Return the property's position in the statement."""
-        return next((entry.span for entry in self._given.values() if spec.is_called(entry.key)), None)
+        return next((entry.span for entry in self._given.values() if spec.matches_name(entry.key)), None)
 
     def bad(self, spec: PropertySpec[Any], expected: str) -> UserError:
         """Return error 3D008 for a value that is wrong in its context."""
@@ -349,7 +349,7 @@ class PropertyReader:
 
 def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:
     """Return the value of one property, whatever else is given; raises UserError 3D008 where it stands."""
-    entries = [entry for entry in given if spec.is_called(entry.key)]
+    entries = [entry for entry in given if spec.matches_name(entry.key)]
     return PropertyReader(entries, (spec,), what="a statement").take(spec)
 
 

@@ -113,7 +113,7 @@ class Supervisor:
         self._pools = pools
         self._checkpoints = checkpoints
         self._records: dict[str, _Record] = {}
-        self._heard: deque[Callable[[], Awaitable[None]]] = deque()
+        self._events: deque[Callable[[], Awaitable[None]]] = deque()
         self._woken = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._stopping = False
@@ -176,11 +176,11 @@ class Supervisor:
 
     def query_started(self, message: QueryStarted) -> None:
         """Note that the query runs."""
-        self._hear(lambda: self._started(message))
+        self._enqueue(lambda: self._started(message))
 
     def query_waits(self, message: QueryWaits) -> None:
         """Note that the query waits for a store, or no longer does. It is not restarted: Spark continues where it waits."""
-        self._hear(lambda: self._waits(message))
+        self._enqueue(lambda: self._waits(message))
 
     def waits_for(self, query_id: str, error: HeadraceError | None) -> None:
         """Note, as `query_waits` does, why the server cannot write for the query; None: it can again."""
@@ -196,14 +196,14 @@ class Supervisor:
         """Handle a query's end: terminated, stopped for a new start, bounded and complete, or failed."""
         if not self._stopping:
             # Else the driver ends all its queries because the server ends: none has failed, and none is done.
-            self._hear(lambda: self._ended(message))
+            self._enqueue(lambda: self._ended(message))
 
     def driver_ended(self, pool: str, reason: str) -> None:
         """Restart every query of the pool with the pool: only one of them can have caused the end."""
-        self._hear(lambda: self._lost(pool, reason))
+        self._enqueue(lambda: self._lost(pool, reason))
 
-    def _hear(self, what: Callable[[], Awaitable[None]]) -> None:
-        self._heard.append(what)
+    def _enqueue(self, what: Callable[[], Awaitable[None]]) -> None:
+        self._events.append(what)
         self.wake()
 
     async def _started(self, message: QueryStarted) -> None:
@@ -293,9 +293,9 @@ class Supervisor:
     async def _reconcile_always(self) -> None:
         while True:
             self._woken.clear()
-            while self._heard:
+            while self._events:
                 try:
-                    await self._heard.popleft()()
+                    await self._events.popleft()()
                 except Exception:
                     # What goes wrong with one query must not cost the others their supervisor.
                     log.exception("not_heard")
@@ -309,7 +309,7 @@ class Supervisor:
         for known in self._catalog.unfinished_queries():
             # What was written or heard since comes first.
             query = self._unfinished(known.id)
-            if query is None or self._heard:
+            if query is None or self._events:
                 continue
             try:
                 await self._reconcile(query)

@@ -40,7 +40,7 @@ def sink_reader(
     """
     own = of_scope(connector.properties, scope) if connector is not None else ()
     specs = (*of_scope(dialect.DIALECT, scope), *own)
-    return PropertyReader(given, specs, what=what, defaults=_said(relation, own))
+    return PropertyReader(given, specs, what=what, defaults=_inherited_properties(relation, own))
 
 
 def table_reader(
@@ -53,16 +53,16 @@ def table_reader(
     own = of_scope(connector.properties, scope)
     specs = (*of_scope(dialect.OF_TABLES, scope), *own)
     declared = of_scope(connector.properties, scope | Scope.RELATION)
-    return PropertyReader(given, specs, what="a table", defaults=_said(relation, declared))
+    return PropertyReader(given, specs, what="a table", defaults=_inherited_properties(relation, declared))
 
 
-def _said(relation: Relation | None, own: Specs) -> dict[str, str]:
+def _inherited_properties(relation: Relation | None, own: Specs) -> dict[str, str]:
     properties = relation.properties if relation is not None else {}
     subjects = (dialect.BASE_STORE, *chain.from_iterable(_SUBJECTS.values()))
     return {
         name: value
         for name, value in properties.items()
-        if any(spec.is_called(name) for spec in (dialect.GUARANTEE, *subjects, *own))
+        if any(spec.matches_name(name) for spec in (dialect.GUARANTEE, *subjects, *own))
     }
 
 

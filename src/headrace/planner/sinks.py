@@ -225,7 +225,7 @@ def entity_sink(
         properties=_kept(properties),
         creation=creation_options(reader, connector, entity, existing=existing, source=leftmost),
         carried_key=key.carried,
-        keyless=key.format is None and reader.gives(dialect.KEY_FORMAT),
+        keyless=key.format is None and reader.is_set(dialect.KEY_FORMAT),
         subjects=subjects(reader, value, key_layout),
     )
     reader.leave(Scope.SOURCE)
@@ -331,7 +331,7 @@ def table_sink(
         properties=stored,
         creation=None
         if exists
-        else {item: stored[item] for item in stored if any(spec.is_called(item) for spec in made_with)},
+        else {item: stored[item] for item in stored if any(spec.matches_name(item) for spec in made_with)},
     )
     reader.leave(Scope.ENTITY)
     reader.finish()
@@ -447,7 +447,7 @@ def _kept(properties: Properties) -> dict[str, str]:
     return {
         item: value
         for item, value in properties.items()
-        if value is not None and not any(spec.is_called(item) for spec in _OF_STATEMENT)
+        if value is not None and not any(spec.matches_name(item) for spec in _OF_STATEMENT)
     }
 
 
@@ -579,7 +579,7 @@ def _insert_key(
         if logical.kind is RelationKind.CHANGELOG:
             _check_same_key(logical, aligned, relation)
         return changelog_key(relation.schema, _tag(own.key), _tag(own.key), None)
-    if logical.partition_by or reader.gives(dialect.KEY_COLUMNS):
+    if logical.partition_by or reader.is_set(dialect.KEY_COLUMNS):
         return stream_key(aligned, reader, specified_format, own.value.format)
     if own.key is not None and own.key_columns:
         return Key(own.key.format, own.key_type, own.key_columns)

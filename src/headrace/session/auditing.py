@@ -67,7 +67,7 @@ def _shows(key: str, of_secret: bool) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_plain(key: str, of_secret: bool, _types: int) -> bool:
-    matching = [spec for spec in (SECRET if of_secret else _declared()) if spec.is_called(key)]
+    matching = [spec for spec in (SECRET if of_secret else _declared()) if spec.matches_name(key)]
     return bool(matching) and not any(spec.secret for spec in (matching[:1] if of_secret else matching))
 
 

@@ -279,7 +279,9 @@ def _as_if_alone(statement: _Query, draft: Draft) -> _Query:
 
 def _of_state(properties: Properties) -> Properties:
     """Return the application's properties that a query does not set itself."""
-    return Properties(tuple(entry for entry in properties.entries if dialect.STATE_TTL.is_called(entry.key)))
+    return Properties(
+        tuple(entry for entry in properties.entries if dialect.STATE_TTL.matches_name(entry.key))
+    )
 
 
 def _inlined(query: exp.Query, draft: Draft) -> exp.Query:

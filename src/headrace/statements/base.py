@@ -401,7 +401,7 @@ class Execution:
         """
         entries, named = [], {}
         for entry in properties.entries:
-            spec = next((spec for spec in specs if spec.is_called(entry.key)), None)
+            spec = next((spec for spec in specs if spec.matches_name(entry.key)), None)
             if entry.names_secret and spec is not None and spec.secret:
                 facts = self.secret(Identifier(entry.value or "", entry.span))
                 secret = self.catalog.secret(facts.name)
@@ -502,7 +502,7 @@ class Execution:
         return Properties(
             tuple(
                 replace(entry, value=self._file_text(entry))
-                if any(spec.file and spec.is_called(entry.key) for spec in specs)
+                if any(spec.file and spec.matches_name(entry.key) for spec in specs)
                 else entry
                 for entry in properties.entries
             )
@@ -678,11 +678,11 @@ def changed(
             )
     removed = [entry for entry in changes.entries if entry.removed]
     PropertyReader(removed, specs, what=what)
-    removed_specs = [spec for spec in specs if any(spec.is_called(entry.key) for entry in removed)]
+    removed_specs = [spec for spec in specs if any(spec.matches_name(entry.key) for entry in removed)]
     left = {
         name: text
         for name, text in current.items()
-        if not any(spec.is_called(name) for spec in removed_specs)
+        if not any(spec.matches_name(name) for spec in removed_specs)
     }
     given = [entry for entry in changes.entries if not entry.removed]
     return PropertyReader(given, specs, what=what, defaults=left)
@@ -697,7 +697,7 @@ def named_secrets(properties: Properties, run: Execution) -> Iterator[Requiremen
 
 def others_secrets(secrets: Mapping[str, str], given: Properties, specs: Specs) -> dict[str, str]:
     """Return the secrets whose properties a statement does not set."""
-    again = {spec.name for spec in specs for entry in given.entries if spec.is_called(entry.key)}
+    again = {spec.name for spec in specs for entry in given.entries if spec.matches_name(entry.key)}
     return {name: secret for name, secret in secrets.items() if name not in again}
 
 

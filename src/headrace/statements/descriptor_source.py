@@ -57,7 +57,7 @@ async def create_descriptor_source(statement: CreateDescriptorSource, run: Execu
         )
         reader.require(FILE)
         description = reader.take(DESCRIPTION)
-        entry = next(entry for entry in statement.properties.entries if FILE.is_called(entry.key))
+        entry = next(entry for entry in statement.properties.entries if FILE.matches_name(entry.key))
         data = run.file(entry)
         try:
             await asyncio.to_thread(of_set, data)

@@ -107,7 +107,7 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
         entity = await asyncio.to_thread(admin.describe_entity, store.properties, path)
     requested: list[tuple[str, int | str | None, int | str | None]] = []
     for name, spec in kind.layout.items():
-        written = (entry.key for entry in statement.properties.entries if spec.is_called(entry.key))
+        written = (entry.key for entry in statement.properties.entries if spec.matches_name(entry.key))
         requested.append((next(written, spec.name), reader.take(spec), entity.layout.get(name)))
     for settings in of_scope(kind.properties, Scope.ENTITY):
         if settings.open:
@@ -352,7 +352,7 @@ async def _print_table(
 
 def _start(reader: PropertyReader, kind: StoreDescriptor) -> PrintStart:
     from_beginning = reader.take(dialect.FROM_BEGINNING)
-    if from_beginning and reader.gives(dialect.POSITION):
+    if from_beginning and reader.is_set(dialect.POSITION):
         raise reader.bad(dialect.FROM_BEGINNING, f"left out if '{dialect.POSITION.name}' is specified")
     position, timestamp = starting_position(reader)
     own = kind.print_options(reader)

@@ -55,7 +55,7 @@ async def create_function_source(statement: CreateFunctionSource, run: Execution
         )
         reader.require(FILE)
         description = reader.take(DESCRIPTION)
-        entry = next(entry for entry in statement.properties.entries if FILE.is_called(entry.key))
+        entry = next(entry for entry in statement.properties.entries if FILE.matches_name(entry.key))
         # Who checks a text does not send its files.
         data = b"" if run.checking else run.file(entry)
         try:

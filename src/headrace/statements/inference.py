@@ -125,7 +125,7 @@ def inferred(
         )
     places = SchemaPlaces(store.schema_registry, run.descriptors)
     try:
-        if not reader.gives(dialect.VALUE_DESCRIPTOR):
+        if not reader.is_set(dialect.VALUE_DESCRIPTOR):
             _client(run, store)
         value = named_format(name, reader, dialect.VALUE_DESCRIPTOR, places, span)
         columns = _columns(value, run, store, _subject(reader, value, entity, "value"))
@@ -170,7 +170,7 @@ def _with_key(
     store: Store,
 ) -> Inferred:
     name, span = reader.take(dialect.KEY_FORMAT), reader.span(dialect.KEY_FORMAT)
-    stated = any(reader.gives(spec) for spec in (dialect.KEY_TYPE, dialect.KEY_COLUMNS))
+    stated = any(reader.is_set(spec) for spec in (dialect.KEY_TYPE, dialect.KEY_COLUMNS))
     if stated or name not in WITH_SCHEMAS:
         return Inferred(columns)
     layout = named_format(name, reader, dialect.KEY_DESCRIPTOR, places, span)

@@ -136,7 +136,7 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
     of_sources = [
         entry
         for entry in statement.properties.entries
-        if any(spec.is_called(entry.key) for spec in of_scope(specs, Scope.SOURCE))
+        if any(spec.matches_name(entry.key) for spec in of_scope(specs, Scope.SOURCE))
     ]
 
     def known_store(name: str) -> Store | None:
@@ -319,7 +319,7 @@ def _defined(
         properties={
             key: value or ""
             for key, value in statement.properties.items()
-            if not dialect.STORE.is_called(key)
+            if not dialect.STORE.matches_name(key)
         },
         id=str(uuid.uuid4()),
     )
@@ -395,7 +395,7 @@ def _entity_made(
     if description is not None:
         checked_layout(reader, kind, entity, description)
         return None, {}
-    if not any(reader.gives(spec) for spec in kind.layout.values()):
+    if not any(reader.is_set(spec) for spec in kind.layout.values()):
         names = " and ".join(f"'{spec.name}'" for spec in kind.layout.values())
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
@@ -429,7 +429,7 @@ def _check_pattern(
             hint="CREATE STREAM over them, or a changelog over one of them.",
             span=name_span,
         )
-    made_with = (spec for spec in of_scope(kind.properties, Scope.ENTITY) if reader.gives(spec))
+    made_with = (spec for spec in of_scope(kind.properties, Scope.ENTITY) if reader.is_set(spec))
     if (unused := next(made_with, None)) is not None:
         raise reader.bad(unused, "left out of a stream over several entities, which must exist already")
     for name in pattern.names:

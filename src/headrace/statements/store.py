@@ -46,7 +46,7 @@ def _registry(statement: CreateStore | UpdateStore, run: Execution) -> Iterator[
     given = [entry for entry in statement.properties.entries if not entry.removed]
     name = value_of(given, dialect.SCHEMA_REGISTRY)
     if name is not None:
-        span = next(entry.span for entry in given if dialect.SCHEMA_REGISTRY.is_called(entry.key))
+        span = next(entry.span for entry in given if dialect.SCHEMA_REGISTRY.matches_name(entry.key))
         yield Requirement(Privilege.USAGE, run.schema_registry(Identifier(name, span)))
 
 

@@ -55,7 +55,7 @@ def declared_table(
     reader.leave(Scope.ENTITY)
     reader.finish()
     properties = {
-        key: value or "" for key, value in statement.properties.items() if not dialect.STORE.is_called(key)
+        key: value or "" for key, value in statement.properties.items() if not dialect.STORE.matches_name(key)
     }
     return _table(name, schema, run.role, store.name, entity, properties), make
 

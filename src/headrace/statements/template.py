@@ -97,7 +97,7 @@ def _filled(begin: str, specs: Specs, *, store: Identifier | None = None) -> str
     given = _needed(specs)
     others = [spec for spec in specs if spec not in given and "ignored" not in spec.doc and spec.name]
     lines = [f"  {_entry(spec, store)}{',' if spec is not given[-1] else ''}" for spec in given]
-    lines += [f"  -- {',' if given else ''} {_entry(spec, store)}: {_said(spec)}" for spec in others]
+    lines += [f"  -- {',' if given else ''} {_entry(spec, store)}: {_description(spec)}" for spec in others]
     return f"{begin} WITH (\n" + "\n".join(lines) + "\n);"
 
 
@@ -121,7 +121,7 @@ def _entry(spec: PropertySpec[typing.Any], store: Identifier | None) -> str:
     return f"'{spec.name}{'…' if spec.open else ''}' = {value}"
 
 
-def _said(spec: PropertySpec[typing.Any]) -> str:
+def _description(spec: PropertySpec[typing.Any]) -> str:
     text = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", spec.doc).replace("`", "").replace("\n", " ")
     if _is_needed_with(spec):
         return f"{text} ({spec.default})"

@@ -24,7 +24,7 @@ from headrace.sql.statements.user import (
 from headrace.statements.base import Execution, Outcome, ddl, handles, nothing, now, on_organization
 from headrace.statements.grant import check_recipient
 from headrace.statements.listing import USERS
-from headrace.statements.system.access import has_whole_user, visible_users
+from headrace.statements.system.access import has_all_roles, visible_users
 
 INVITED_DAYS = 7
 ROLES = PropertySpec(
@@ -133,7 +133,7 @@ def _may_give(run: Execution, roles: Iterable[str], *, span: Span | None) -> Non
 
 def refuse_part(run: Execution, what: str, span: Span | None) -> None:
     """Raise UserError 42501 for an API token of one role that would change its user: that reaches every role of the user."""
-    if not has_whole_user(run):
+    if not has_all_roles(run):
         raise UserError(
             SqlState.INSUFFICIENT_PRIVILEGE,
             f"this API token has fewer roles than its user, and is not allowed to {what} of the user",

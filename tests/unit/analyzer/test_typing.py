@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.analyzer.typing import assignable, castable, common, keeps_apart
+from headrace.analyzer.typing import assignable, castable, common, is_injective_cast
 from headrace.core.types import parse_type
 from tests.plans.world import bound
 
@@ -151,7 +151,7 @@ def test_a_value_is_stored_without_a_cast_only_if_nothing_is_lost(
 def test_a_cast_keeps_a_key_only_if_no_two_values_become_one(
     source: str, target: str, expected: bool
 ) -> None:
-    assert keeps_apart(parse_type(source), parse_type(target)) is expected
+    assert is_injective_cast(parse_type(source), parse_type(target)) is expected
 
 
 def test_what_is_grouped_by_a_cast_has_the_cast_as_its_key() -> None:

@@ -45,7 +45,7 @@ def test_values_come_typed_and_defaults_fill_in() -> None:
         None,
     )
     assert properties.take_all(SETTING) == {"a": True, "b": False}
-    assert (properties.gives(COLOUR), properties.gives(SIZE)) == (True, False)
+    assert (properties.is_set(COLOUR), properties.is_set(SIZE)) == (True, False)
     properties.finish()
 
 

@@ -65,7 +65,9 @@ class IcebergTables:
     def create_entity(
         self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader
     ) -> EntityDescription:
-        if not reader.gives(options.NEW_TABLE.columns) and not any(reader.gives(spec) for spec in _OF_TABLES):
+        if not reader.is_set(options.NEW_TABLE.columns) and not any(
+            reader.is_set(spec) for spec in _OF_TABLES
+        ):
             # A namespace, where nothing is said of a table.
             with catalog_of(store) as catalog:
                 catalog.create_namespace(path)

@@ -105,7 +105,7 @@ def table_of(metadata: Json) -> Table:
             for one in schema["fields"]
         ),
         tuple(names[number] for number in schema.get("identifier-field-ids", ())),
-        ", ".join(_said(one, names) for one in spec["fields"]),
+        ", ".join(_transform_text(one, names) for one in spec["fields"]),
         metadata["location"],
         metadata.get("table-uuid"),
         metadata.get("properties", {}),
@@ -280,7 +280,7 @@ def _partition_fields(text: str, ids: Mapping[str, int]) -> Iterator[Json]:
         }
 
 
-def _said(part: Json, names: Mapping[int, str]) -> str:
+def _transform_text(part: Json, names: Mapping[int, str]) -> str:
     name, transform = names.get(part["source-id"], "?"), cast(str, part["transform"])
     if transform == "identity":
         return name

@@ -250,7 +250,7 @@ def read_rest(reader: PropertyReader) -> dict[str, str]:
     if client:
         client[CLIENT_SCOPE.name] = reader.take(CLIENT_SCOPE) or "catalog"
     keys = _pair(reader, ACCESS_KEY_ID, SECRET_ACCESS_KEY)
-    if reader.gives(ROLE):
+    if reader.is_set(ROLE):
         for spec in (ACCESS_KEY_ID, REGION):
             reader.require(spec)
     return texts | client | keys | _given(reader, ROLE, EXTERNAL_ID) | _path_style(reader, texts)
@@ -335,7 +335,7 @@ def _given(reader: PropertyReader, *specs: PropertySpec[str]) -> dict[str, str]:
 
 
 def _pair(reader: PropertyReader, name: PropertySpec[str], secret: PropertySpec[str]) -> dict[str, str]:
-    if not reader.gives(name) and not reader.gives(secret):
+    if not reader.is_set(name) and not reader.is_set(secret):
         return {}
     return {spec.name: reader.require(spec) for spec in (name, secret)}
 

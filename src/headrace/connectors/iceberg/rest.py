@@ -156,7 +156,7 @@ class RestCatalog:
             payload = None
         if answer.is_success and isinstance(payload, dict):
             return payload
-        raise CatalogAnswerError(_said(answer.status_code, payload))
+        raise CatalogAnswerError(_error_text(answer.status_code, payload))
 
 
 def reach(store: Mapping[str, str]) -> None:
@@ -166,7 +166,7 @@ def reach(store: Mapping[str, str]) -> None:
         url = f"{store[URIS.name]}/v1/config"
         with httpx.Client(timeout=timeout, trust_env=False) as client, client.stream("GET", url) as answer:
             if answer.is_server_error:
-                raise CatalogAnswerError(_said(answer.status_code, None))
+                raise CatalogAnswerError(_error_text(answer.status_code, None))
 
 
 def token_address(store: Mapping[str, str]) -> str:
@@ -178,7 +178,7 @@ def _path(namespace: tuple[str, ...]) -> str:
     return f"/namespaces/{quote(_LEVELS.join(namespace), safe='')}"
 
 
-def _said(status: int, answer: Any) -> str:
+def _error_text(status: int, answer: Any) -> str:
     """Return the type of an error without its text, which the server chooses."""
     match answer:
         case {"error": {"type": str() as kind}}:

@@ -157,8 +157,8 @@ def read_path(reader: PropertyReader, relation: str) -> EntityPath:
 
     Raises UserError 3D021 for a list without a database, 3D008 for a list beside a table.
     """
-    if reader.gives(TABLE_LIST):
-        other = next((spec for spec in (SCHEMA, TABLE) if reader.gives(spec)), None)
+    if reader.is_set(TABLE_LIST):
+        other = next((spec for spec in (SCHEMA, TABLE) if reader.is_set(spec)), None)
         if other is not None:
             raise reader.bad(other, f"left out if '{TABLE_LIST.name}' is specified")
         return (reader.require(DATABASE),)

@@ -227,7 +227,7 @@ def source_options(reader: PropertyReader) -> dict[str, str]:
 
 def sink_options(reader: PropertyReader) -> dict[str, str]:
     """Return how a query writes files; raises UserError 3D008 for readers' properties."""
-    if reader.gives(DISCOVERY):
+    if reader.is_set(DISCOVERY):
         raise reader.bad(DISCOVERY, "left out: it is for streams, which look for files")
     interval, partitions = reader.take(COMMIT_INTERVAL), reader.take(PARTITIONS)
     options = _format_options(reader)

@@ -208,12 +208,12 @@ class RegistryClient:
                 failure = error
                 continue
             if answer.status in (401, 403):
-                raise _away(
+                raise _unavailable(
                     f"authentication: the schema registry at {base} refused the credentials",
                     "Check the user and password, key and secret, or token of the registry, and what they may do.",
                 )
             if answer.status >= 500:
-                failure = _away(
+                failure = _unavailable(
                     f"the schema registry at {base} answers HTTP {answer.status}", "Try again later."
                 )
                 continue
@@ -237,17 +237,19 @@ class RegistryClient:
         """Return the step at which an exchange ended."""
         reason = _tls_reason(error)
         if reason is not None:
-            return _away(
+            return _unavailable(
                 f"TLS: there is no safe connection to {base}: {reason}",
                 "Check 'tls.ca_cert_file', which says whose certificates to trust, 'tls.client.cert_file', and scheme and host in 'uris'.",
             )
         match error:
             case httpx.ConnectTimeout():
-                return _away(f"TCP: {base} does not answer within {_CONNECT_TIMEOUT_S:.0f} s", _REACHABLE)
+                return _unavailable(
+                    f"TCP: {base} does not answer within {_CONNECT_TIMEOUT_S:.0f} s", _REACHABLE
+                )
             case httpx.ConnectError():
-                return _away(f"TCP: nothing accepts connections at {base}", _REACHABLE)
+                return _unavailable(f"TCP: nothing accepts connections at {base}", _REACHABLE)
             case httpx.TimeoutException():
-                return _away(f"{base} accepts connections and does not answer in time", _REACHABLE)
+                return _unavailable(f"{base} accepts connections and does not answer in time", _REACHABLE)
         return self._no_registry("it does not speak HTTP as expected")
 
     def _exchange(self, url: httpx.URL, address: str, method: str, body: Mapping[str, Any] | None) -> _Answer:
@@ -329,7 +331,7 @@ def registry_client(properties: Mapping[str, str], egress: Egress) -> RegistryCl
 _REACHABLE = "Check 'uris', and that the server's machine reaches it."
 
 
-def _away(message: str, hint: str) -> ExternalError:
+def _unavailable(message: str, hint: str) -> ExternalError:
     return ExternalError(SqlState.REMOTE_UNAVAILABLE, message, hint=hint)
 
 

@@ -56,7 +56,7 @@ class RunningApplication:
             RunningQuery(
                 session,
                 _part_of(start, part),
-                _PartChannel(channel, self._hear),
+                _PartChannel(channel, self._relay),
                 options=options,
                 ended=lambda _: None,
             )
@@ -103,7 +103,7 @@ class RunningApplication:
         new = [progress for part in self._parts if (progress := part.progress()) is not None]
         return self._together(new) if new else None
 
-    def _hear(self, message: Message) -> None:
+    def _relay(self, message: Message) -> None:
         """Translate a part's message to the server into one of the whole query."""
         match message:
             case QueryStarted():
@@ -155,10 +155,10 @@ class _PartChannel:
 
     def __init__(self, channel: Channel, hear: Callable[[Message], None]) -> None:
         self._channel = channel
-        self._hear = hear
+        self._relay = hear
 
     def send(self, message: Message) -> None:
-        self._hear(message)
+        self._relay(message)
 
     def ask(
         self, make: Callable[[int], Rows | ApplyView], payload: bytes, *, stopped: threading.Event

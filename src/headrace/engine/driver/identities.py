@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.sqlstate import SqlState
-from headrace.core.whole_file import write_whole
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.checkpoint_damage import IDENTITIES
 from headrace.engine.driver.stores import IDENTIFIED_S, Store, StoreWatch, store_of
@@ -87,7 +87,7 @@ class Identities:
         if not self._known:
             return
         self._checkpoint.mkdir(parents=True, exist_ok=True)
-        write_whole(self._checkpoint / IDENTITIES, json.dumps(self._known))
+        write_atomically(self._checkpoint / IDENTITIES, json.dumps(self._known))
 
     def compare(self, watch: StoreWatch) -> None:
         """Compare with what the stores have answered since the query began, and keep what they name for the first time."""

@@ -119,7 +119,7 @@ def _response(
     if answer is None:
         return under_way(run.envelope)
     if isinstance(answer, TurnedAway):
-        raise _turned_away()
+        raise _too_busy()
     rows_max = plane.settings.result_rows_max
     pages = page_count(answer, rows_max)
     if partition >= pages:
@@ -136,9 +136,9 @@ def _admitted(plane: ControlPlane) -> Iterator[None]:
         yield
     except NoTurnError:
         plane.metrics.turned_away()
-        raise _turned_away() from None
+        raise _too_busy() from None
 
 
-def _turned_away() -> HTTPException:
+def _too_busy() -> HTTPException:
     headers = {"Retry-After": str(RETRY_AFTER_S)}
     return HTTPException(503, "too many statements are running; try again soon", headers)

@@ -43,12 +43,12 @@ def visible_tokens(run: Execution) -> list[ApiToken]:
     tokens, principal = run.catalog.api_tokens(), run.principal
     if run.may(Privilege.MANAGE_MEMBERS):
         return tokens
-    whole, graph = has_whole_user(run), run.policy.graph
+    whole, graph = has_all_roles(run), run.policy.graph
     commanded = {role.name for role in run.catalog.roles() if graph.commands(principal, role)}
     return [token for token in tokens if token.user == principal.user and (whole or token.role in commanded)]
 
 
-def has_whole_user(run: Execution) -> bool:
+def has_all_roles(run: Execution) -> bool:
     """True if the session has every role of its user: one that came by an API token of one role has not."""
     user = run.catalog.user(run.principal.user)
     held = user.roles if user is not None and run.principal.token is not None else ()

@@ -49,7 +49,7 @@ def appended(session: SparkSession, request: RowRequest) -> DataFrame:
     reader = session.readStream
     if request.starting_position == "latest":
         reader = reader.option("stream-from-timestamp", str(_first_start_ms(request)))
-    elif not _goes_on(request):
+    elif not _resumes(request):
         _check_whole(session, table, request)
     if request.records_per_batch is not None:
         reader = reader.option("streaming-max-rows-per-micro-batch", str(request.records_per_batch))
@@ -82,7 +82,7 @@ def _first_start_ms(request: RowRequest) -> int:
     return now
 
 
-def _goes_on(request: RowRequest) -> bool:
+def _resumes(request: RowRequest) -> bool:
     """True if the query has a checkpoint, which holds its position."""
     return request.folder is not None and any(Path(request.folder).parents[1].glob("offsets/[0-9]*"))
 

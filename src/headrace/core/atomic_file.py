@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file beside `path`, flush it to the disk, and rename it over `path`."""
     unfinished = path.with_name(f"{path.name}.new")
     with unfinished.open("w", encoding="utf-8") as file:
