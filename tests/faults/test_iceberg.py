@@ -375,7 +375,7 @@ def test_a_writer_ends_where_nobody_can_tell_what_it_has_written(
     door.execute("START TABLE of_forgotten;")
     copies.expect_end(
         "forgotten",
-        f"cannot tell whether batch {epoch} was written: of the query's mark in the snapshots of",
+        f"cannot determine whether batch {epoch} was written: the query's mark in the snapshots of",
     )
     copies.recreate("of_recreated")
 

@@ -177,7 +177,7 @@ def test_json_writes_a_time_within_others_as_it_writes_one_alone(spark: SparkSes
         (Csv(timestamps="sql"), ("TIMESTAMP",), b"2026-01-31T10:00:00",
          'column c0 expects TIMESTAMP, found the text "2026-01-31T10:00:00"'),
         (Csv(), ("VARCHAR",), b'"open', "field 1 has no closing quote"),
-        (Csv(), ("VARCHAR", "VARCHAR"), b'a,"b"c', "field 2 goes on behind its closing quote"),
+        (Csv(), ("VARCHAR", "VARCHAR"), b'a,"b"c', "field 2 continues after its closing quote"),
         (Csv(), ("VARCHAR",), b'a"b', "field 1 has a quote in it and is not in quotes"),
         (Csv(), ("VARCHAR",), b"a\nb", "more than one line is in it"),
         (Csv(), ("VARCHAR",), b"\xff", "it is not UTF-8"),

@@ -238,11 +238,11 @@ def test_a_table_whose_updates_would_be_refused_is_not_published(
         f'ALTER TABLE "{schema}".t REPLICA IDENTITY NOTHING',
     )
     table = Table(schema, "t", ("id",), ("id",))
-    with pytest.raises(UserError, match="UPDATEs and DELETEs cannot be told") as caught:
+    with pytest.raises(UserError, match="UPDATEs and DELETEs cannot be assigned to rows") as caught:
         prepare(store, slot, table)
     assert "REPLICA IDENTITY DEFAULT" in str(caught.value.hint)
     postgresql.execute(f'ALTER TABLE "{schema}".t REPLICA IDENTITY USING INDEX t_other_key')
-    with pytest.raises(UserError, match="does not have its primary key"):
+    with pytest.raises(UserError, match="does not contain its primary key"):
         prepare(store, slot, table)
     postgresql.execute(f'ALTER TABLE "{schema}".t REPLICA IDENTITY FULL')
     assert prepare(store, slot, table)

@@ -152,7 +152,7 @@ def test_a_changelog_has_the_last_row_of_each_key_and_refuses_to_guess(
         error = carried(str(caught))
     stream.stop()
     assert isinstance(error, UserError)
-    assert "was truncated, and a changelog cannot say which of its keys have ended" in error.message
+    assert "was truncated, and PostgreSQL does not report which keys a changelog must delete" in error.message
 
 
 def test_a_value_of_another_type_is_told_with_its_column(

@@ -75,7 +75,7 @@ def test_compressed_lines(s3: S3Client, seed: str, name: str, packed: Any) -> No
     assert read == ([b"a", b"b", b"c"], [0, 2, 4])
     s3.put(f"{seed}/{name}", b"no such thing")
     file = stored_file(s3, f"{seed}/{name}")
-    with pytest.raises(UserError, match="not compressed as its name says"):
+    with pytest.raises(UserError, match="its name does not match its compression"):
         list(reading.lines(s3.boto, s3.bucket, Part(file, 0, file.size)))
 
 

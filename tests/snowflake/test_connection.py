@@ -74,7 +74,7 @@ def test_the_step_that_failed_is_named(snowflake: SnowflakeServer, tmp_path: Pat
         "authentication: .* refused the store's user": {"snowflake__password": "hunter2"},
         "authentication: .* refused the user's key": key,
         "authentication: .* refused the store's token": {"snowflake__token": "hunter2"},
-        "authentication: .* did not give the user the role": {"snowflake__role_name": "ACCOUNTADMIN"},
+        "authentication: .* refused the role to the user": {"snowflake__role_name": "ACCOUNTADMIN"},
     }
     for expected, differs in cases.items():
         error = refused(store_of(**{"uris": snowflake.uri, **differs}))

@@ -97,7 +97,7 @@ def test_an_epoch_is_written_once(
         with pytest.raises(UserError, match="the checkpoint is older than the table"):
             output.contains(6)
         snowflake.execute(f"DELETE FROM {tables.named((*path[:-1], MARKS))}")
-        with pytest.raises(UserError, match="it is gone"):
+        with pytest.raises(UserError, match="is missing"):
             output.contains(8)
         # Another start makes the mark of a query that is new, and no other.
         with pytest.raises(UserError, match="it is gone"):

@@ -332,7 +332,7 @@ class SelectBinder:
                 raise UserError(
                     SqlState.DATATYPE_MISMATCH,
                     "an INTERVAL cannot be an output column",
-                    hint="Add it to a timestamp, or give a number of units: TIMESTAMPDIFF(SECOND, a, b).",
+                    hint="Add it to a timestamp, or compute a number of units: TIMESTAMPDIFF(SECOND, a, b).",
                     span=expression.span,
                 )
             if isinstance(node, exp.Column) and len(node.parts) == 1:

@@ -66,7 +66,9 @@ def _definition(name: RelationName, known: Virtual, span: Span | None) -> exp.Qu
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
             f"the virtual relation {name} was not created earlier in this application",
-            hint=suggestion(str(name), names, otherwise="CREATE VIRTUAL STREAM … AS SELECT …; makes one."),
+            hint=suggestion(
+                str(name), names, otherwise="Create it with CREATE VIRTUAL STREAM … AS SELECT …;"
+            ),
             span=span,
         )
     return known[name]

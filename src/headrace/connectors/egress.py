@@ -54,8 +54,8 @@ class Egress:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
                 f"this server does not connect to {host!r}",
-                hint="Who runs the server says with HEADRACE_EGRESS_ALLOWED which addresses it may connect to; "
-                "link-local addresses are never among them.",
+                hint="The server's operator allows addresses with HEADRACE_EGRESS_ALLOWED; "
+                "link-local addresses are never allowed.",
             )
         return addresses
 

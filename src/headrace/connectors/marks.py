@@ -24,10 +24,10 @@ def is_written(mark: int | None, epoch: int, table: str = MARKS) -> bool:
     That is so without a mark, and when it says a later epoch: the checkpoint is older than the table.
     """
     if mark is None or mark > epoch:
-        problem = "it is gone" if mark is None else f"it says {mark}: the checkpoint is older than the table"
+        problem = "is missing" if mark is None else f"is {mark}: the checkpoint is older than the table"
         raise UserError(
             SqlState.DATA_EXCEPTION,
-            f"cannot tell whether batch {epoch} was written: of the query's mark in {table}, {problem}",
+            f"cannot determine whether batch {epoch} was written: the query's mark in {table} {problem}",
             hint="RESTART does not help. Create the query again, from the position where its output ends.",
         )
     return mark == epoch

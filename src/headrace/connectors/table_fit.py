@@ -60,7 +60,7 @@ def check_json(path: EntityPath, columns: Sequence[Column]) -> None:
                 SqlState.INVALID_RELATION_DEFINITION,
                 f"the column {printed(column.name)} of the table {path_text(path)} is JSON, which does not hold a {wrong}: "
                 "the names in its objects are texts, numbers and booleans",
-                hint="Make the keys of the map VARCHAR.",
+                hint="CAST the keys of the map to VARCHAR.",
             )
 
 

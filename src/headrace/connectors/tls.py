@@ -103,7 +103,7 @@ def client_tls_properties(reader: PropertyReader) -> dict[str, str]:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"{TLS_CLIENT_CERT.name} and {TLS_CLIENT_KEY.name} need each other",
-            hint="Give both, or none.",
+            hint="Specify both, or neither.",
             span=given,
         )
     if texts and not _belong_together(texts[TLS_CLIENT_CERT.name], texts[TLS_CLIENT_KEY.name]):

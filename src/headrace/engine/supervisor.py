@@ -443,7 +443,7 @@ class Supervisor:
         elif time.monotonic() >= run.stop_by:
             # Spark cannot end it. The pool's other queries pay with a restart from their checkpoints.
             driver.kill(
-                f"the driver was killed: the query {query_id} had not ended {self._settings.stop_timeout_ms} ms after it was told to"
+                f"the driver was killed: the query {query_id} had not ended {self._settings.stop_timeout_ms} ms after the request to stop"
             )
 
     async def _failed(

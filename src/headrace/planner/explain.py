@@ -197,7 +197,7 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
         letters = properties.dead_letters
         if letters is not None:
             yield (
-                f"    records that cannot be read go to {path_text(letters.entity)} of store {printed(letters.store)} "
+                f"    unreadable records are written to {path_text(letters.entity)} of store {printed(letters.store)} "
                 "(an interactive query skips them)"
             )
         elif properties.on_error == "ignore":

@@ -139,7 +139,7 @@ def _extension() -> Check:
 
 def _archive() -> Check:
     fix = (
-        "Without it, drivers start some seconds later. make archive creates it: python -m "
+        "Without it, drivers start some seconds later. Create it with make archive: python -m "
         "headrace.engine.driver.archive"
     )
     try:
@@ -165,7 +165,7 @@ def _web_page() -> Check:
 
 def _browser() -> Check:
     browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    fix = "Only the test of the web page needs it: make browser"
+    fix = "Only the test of the web page needs it. Install it with make browser."
     return _check(
         "Chromium", browser or "none on PATH", fix, ok=browser is not None, otherwise=State.OPTIONAL
     )

@@ -225,7 +225,7 @@ def _keep_token(file: Path, token: str) -> None:
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
         os.fchmod(out.fileno(), 0o600)
         out.write(token + "\n")
-    print(f"headrace: made a token for the user admin; it is in {file}", file=sys.stderr, flush=True)  # noqa: T201
+    print(f"headrace: created a token for the user admin in {file}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _forget_token(file: Path, token: str) -> None:

@@ -124,7 +124,12 @@ def test_columns_that_fit() -> None:
             "v is VARCHAR, which does not take BIGINT; d is DECIMAL(9, 2), which does not take DECIMAL(9, 3); "
             "at is TIMESTAMP, which does not take TIMESTAMP_LTZ; s is STRUCT<a INTEGER>, which does not take STRUCT<b INTEGER>",
         ),
-        ("v VARCHAR", "v", SqlState.INVALID_RELATION_DEFINITION, "needs a value of id, and none is given"),
+        (
+            "v VARCHAR",
+            "v",
+            SqlState.INVALID_RELATION_DEFINITION,
+            "needs a value of id, and the query has no such column",
+        ),
         ("id BIGINT!; v VARCHAR", "v", SqlState.INVALID_RELATION_DEFINITION, "is (id), and rows are to be"),
     ],
 )

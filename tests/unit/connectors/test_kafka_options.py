@@ -116,11 +116,11 @@ MSK = {
         (OAUTH, {"sasl.oauthbearer.extensions": 'a=b" required; evil="'}, "name=value"),
         (OAUTH, {"sasl.oauthbearer.extensions": "auth=Bearer x"}, "name=value"),
         (OAUTH, {"sasl.username": "u"}, "needs 'kafka.sasl.hash_function' = PLAIN or SHA256 or SHA512"),
-        (OAUTH, {"tls.disabled": "TRUE"}, "needs TLS"),
+        (OAUTH, {"tls.disabled": "TRUE"}, "requires TLS"),
         (MSK, {"kafka.sasl.password": "p"}, "found AWS_MSK_IAM"),
         (MSK, {"kafka.msk.aws_region": "us-east-1.evil.example/"}, "an AWS region"),
         (MSK, {"kafka.msk.iam_role_arn": "arn:aws:s3:::bucket"}, "ARN of an IAM role"),
-        (MSK, {"tls.disabled": "TRUE"}, "needs TLS"),
+        (MSK, {"tls.disabled": "TRUE"}, "requires TLS"),
         ({"uris": "b:1"}, {"kafka.msk.aws_region": "us-east-1"}, "found NONE"),
         (
             {"uris": "b:1"},

@@ -158,5 +158,5 @@ def test_a_server_without_an_identity_says_so(monkeypatch: pytest.MonkeyPatch, t
         monkeypatch.setenv(name, str(tmp_path / "none"))
     message = failure_text({**MSK, "kafka.msk.aws_region": "eu-west-2"})
     assert message == (
-        "authentication: AWS does not let the server take on the role arn:aws:iam::123456789012:role/reader: NoCredentialsError"
+        "authentication: AWS does not let the server assume the role arn:aws:iam::123456789012:role/reader: NoCredentialsError"
     )

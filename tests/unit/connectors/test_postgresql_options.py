@@ -85,7 +85,7 @@ def test_an_address_is_nothing_else(uris: str) -> None:
         ({"tls__client__cert_file": PEM}, "expected the PEM text of a certificate"),
         ({"tls__client__cert_file": CERTIFICATE}, "need each other"),
         ({"tls__client__key_file": KEY}, "need each other"),
-        ({"tls__verify_server_hostname": "false"}, "says whom to trust"),
+        ({"tls__verify_server_hostname": "false"}, "specifies the authorities to trust"),
         (
             {"uris": "postgresql://h/shop?sslmode=disable"},
             "'tls.disabled' must be TRUE beside the sslmode of 'uris'",

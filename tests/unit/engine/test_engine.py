@@ -252,7 +252,7 @@ async def test_a_query_that_does_not_end_is_ended_with_its_driver(bench: Bench) 
     await bench.until_state(deaf, S.TERMINATED)
     await bench.until(lambda: len(bench.journal("start", other)) == 2)
     await bench.until_state(other, S.RUNNING)
-    reason = f"the driver was killed: the query {deaf} had not ended 500 ms after it was told to"
+    reason = f"the driver was killed: the query {deaf} had not ended 500 ms after the request to stop"
     assert bench.stored_query(deaf).message == reason
     assert bench.stored_query(other).restarts == 1
     assert reason in [message for _, _, message in bench.catalog.query_events(other)]

@@ -30,17 +30,17 @@ describe("readSqlFailure", () => {
   });
 
   it("keeps further lines as details and joins a hint of several lines", () => {
-    const failure = readSqlFailure("22P02", "Bad record\npartition 0\noffset 41\nhint: skip it\nor mend it");
+    const failure = readSqlFailure("22P02", "Bad record\npartition 0\noffset 41\nhint: skip it\nor fix it");
     expect(failure.details).toEqual(["partition 0", "offset 41"]);
-    expect(failure.hint).toBe("skip it or mend it");
+    expect(failure.hint).toBe("skip it or fix it");
   });
 
-  it("gives no position rather than one that cannot be", () => {
+  it("omits a position that is not possible", () => {
     expect(readSqlFailure("XX000", "Failed at line 0, column 5").position).toBeNull();
     expect(readSqlFailure("XX000", "Waiting in line for 3 columns").position).toBeNull();
   });
 
-  it("says something when the server says nothing", () => {
+  it("shows a default message when the server sends none", () => {
     expect(readSqlFailure("XX000", "").message).toBe("The statement failed with SQLSTATE XX000.");
   });
 });

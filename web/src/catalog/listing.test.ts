@@ -21,7 +21,7 @@ describe("listings", () => {
     ]);
   });
 
-  it("tell a pool that was stopped from one that has nothing to do", () => {
+  it("distinguish a stopped pool from an idle one", () => {
     const pools = readPools(
       answer(
         ["Name", "Size", "IntendedState", "ActualState", "ErrorMessages", "Timeout"],

@@ -17,7 +17,7 @@ describe("csvField", () => {
     expect(csvField("-1+cmd", "DOUBLE")).toBe('"\'-1+cmd"');
   });
 
-  it("tells NULL from the empty string", () => {
+  it("distinguishes NULL from the empty string", () => {
     expect(csvField(null, "VARCHAR")).toBe("");
     expect(csvField("", "VARCHAR")).toBe('""');
   });

@@ -19,7 +19,7 @@ describe("StreamRows", () => {
     expect([rows.length, rows.dropped, rows.received]).toEqual([10, 15, 25]);
   });
 
-  it("tells its readers once per frame, however many rows came", () => {
+  it("notifies its readers once per frame, however many rows arrived", () => {
     const { rows, frames } = streamOf(1000, 10);
     let calls = 0;
     rows.subscribe(() => calls++);
@@ -38,7 +38,7 @@ describe("StreamRows", () => {
     expect(rows.at(0)).toEqual(["after"]);
   });
 
-  it("gives the rate of the last seconds only", () => {
+  it("computes the rate of the last seconds only", () => {
     const { rows } = streamOf(400, 10);
     expect(rows.rowsPerSecond(4000)).toBeGreaterThan(90);
     expect(rows.rowsPerSecond(4000)).toBeLessThan(110);

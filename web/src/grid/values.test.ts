@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { countText, durationText, kindOfType, shownCell, wholeValue } from "./values";
 
 describe("shownCell", () => {
-  it("tells NULL, the empty string and text apart", () => {
+  it("distinguishes NULL, the empty string and text", () => {
     expect(shownCell(null)).toEqual({ kind: "null" });
     expect(shownCell("")).toEqual({ kind: "empty" });
     expect(shownCell("NULL")).toEqual({ kind: "value", text: "NULL", isCut: false });
@@ -55,7 +55,7 @@ describe("figures", () => {
     expect(countText(12345, "row")).toBe("12,345 rows");
   });
 
-  it("give a duration in the unit that fits", () => {
+  it("print a duration in a suitable unit", () => {
     expect([durationText(12), durationText(1500), durationText(65_000), durationText(3_725_000)]).toEqual([
       "12 ms",
       "1.5 s",

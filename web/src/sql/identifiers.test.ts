@@ -29,7 +29,7 @@ describe("terminateStatement", () => {
 });
 
 describe("changesCatalog", () => {
-  it("tells statements that write from those that read", () => {
+  it("distinguishes statements that write from statements that read", () => {
     expect(changesCatalog("  create stream s AS SELECT 1;")).toBe(true);
     expect(changesCatalog("SELECT created FROM s;")).toBe(false);
     expect(changesCatalog("LIST STORES;")).toBe(false);

@@ -130,7 +130,7 @@ def of_network(error: httpx.HTTPError, server: str) -> ExternalError:
         return ExternalError(
             _AWAY,
             f"TLS: there is no safe connection to {server}: {reason}",
-            hint="Check 'tls.ca_cert_file', which says whose certificates to trust, and host and port in 'uris'; "
+            hint="Check 'tls.ca_cert_file' (the authorities to trust), and host and port in 'uris'; "
             "'tls.disabled' = TRUE is for servers without TLS.",
         )
     return no_clickhouse(server)

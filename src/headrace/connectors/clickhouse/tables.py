@@ -180,7 +180,7 @@ def create(clickhouse: ClickHouse, path: EntityPath, columns: Sequence[Column], 
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
                 f"the primary key's column {column.name} is of the type {column.type}",
-                hint="A ClickHouse table is ordered by its key: make it of numbers, texts and times.",
+                hint="ClickHouse orders a table by its key: use columns of numbers, texts or times.",
             )
     engine, order = "MergeTree", "tuple()"
     if key:
@@ -218,13 +218,13 @@ def check_key(table: Table, path: EntityPath, schema: Schema) -> None:
         raise _unfit(
             path,
             f"its engine is {table.engine}, which does not keep the newest row of each key",
-            "It takes changes with the engine ReplacingMergeTree(version, is_deleted); one that is made by CREATE TABLE … AS has it.",
+            "Changes require the engine ReplacingMergeTree(version, is_deleted), which CREATE TABLE … AS uses.",
         )
     if sorted(table.key) != sorted(schema.primary_key):
         raise _unfit(
             path,
             f"it is ordered by ({', '.join(table.key)}), and the primary key is ({', '.join(schema.primary_key)})",
-            "ClickHouse tells rows of a key by the columns of ORDER BY: both must be the same.",
+            "ClickHouse identifies a row by the columns of ORDER BY: they must equal the primary key.",
         )
 
 

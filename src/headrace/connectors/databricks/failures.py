@@ -35,7 +35,7 @@ _KINDS = (
         ExternalError,
         _AWAY,
         "permission: Unity Catalog does not allow this to the store's user",
-        "GRANT USE CATALOG, USE SCHEMA, SELECT and MODIFY there; to make tables CREATE TABLE too.",
+        "GRANT USE CATALOG, USE SCHEMA, SELECT and MODIFY there; to create tables, also CREATE TABLE.",
         detail=True,
     ),
     Reaction(
@@ -144,5 +144,5 @@ def of_network(error: OSError, server: str) -> ExternalError:
     return ExternalError(
         _AWAY,
         f"TLS: there is no safe connection to {server}: {reason}",
-        hint="Check host and port, and 'tls.ca_cert_file', which says whose certificates to trust.",
+        hint="Check host and port, and 'tls.ca_cert_file' (the authorities to trust).",
     )

@@ -115,7 +115,7 @@ def create(
             raise _unfit(
                 path,
                 f"the primary key's column {column.name} is of the type {column.type}",
-                "Make it of numbers, texts and times.",
+                "Use columns of numbers, texts or times.",
             )
     parts = [
         f"{name_sql(column.name)} {types.to_delta(column.type)}{'' if column.nullable and column.name not in key else ' NOT NULL'}"

@@ -23,14 +23,14 @@ _KINDS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such namespace in the catalog",
-        "LIST ENTITIES shows those that there are; CREATE ENTITY namespace makes one.",
+        "LIST ENTITIES lists the namespaces; CREATE ENTITY namespace creates one.",
     ),
     Reaction(
         r"NoSuchTableException|Table does not exist|TABLE_OR_VIEW_NOT_FOUND|EntityNotFoundException",
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such table in the catalog",
-        "LIST ENTITIES IN namespace shows those that there are. After one that was dropped is made again, RESTART QUERY goes on.",
+        "LIST ENTITIES IN namespace lists the tables. If the table was dropped, create it again, then RESTART QUERY.",
     ),
     Reaction(
         r"AlreadyExistsException",
@@ -140,7 +140,7 @@ _KINDS = (
         UserError,
         SqlState.DATA_EXCEPTION,
         "a row has NULL where the table needs a value",
-        "Leave such rows out with WHERE … IS NOT NULL, or make the column optional in the table.",
+        "Exclude such rows with WHERE … IS NOT NULL, or change the table's column to optional.",
     ),
     Reaction(
         r"INCOMPATIBLE_DATA_FOR_TABLE|Cannot write incompatible|UNRESOLVED_COLUMN|Invalid S3 URI|Unsupported scheme",

@@ -156,7 +156,7 @@ def read_metadata(body: bytes) -> Any:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "the table's metadata cannot be read: it is no JSON, or larger than 64 MiB",
-            hint="Fewer snapshots make it smaller: expire old ones with OPTIMIZE ENTITY.",
+            hint="Expire old snapshots with OPTIMIZE ENTITY: fewer snapshots need less metadata.",
         ) from None
 
 

@@ -134,8 +134,8 @@ def new_table(schema: Schema, partition_by: str | None, properties: Mapping[str,
         if kind in (FLOAT, DOUBLE) or isinstance(kind, Array | Map | Struct):
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
-                f"the key's column {name} is {kind}, of which Iceberg makes no key",
-                hint="Make a key of whole numbers, texts, dates or times.",
+                f"the key's column {name} is {kind}, which Iceberg does not support in a key",
+                hint="Use key columns of whole numbers, texts, dates or times.",
             )
     return NewTable(
         {
@@ -185,8 +185,8 @@ def check_written(table: Table, path: EntityPath, schema: Schema, *, upsert: boo
     if needed:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"the table {path_text(path)} needs a value of {', '.join(needed)}, and none is given",
-            hint="Select a column of that name too, or make it optional in the table.",
+            f"the table {path_text(path)} needs a value of {', '.join(needed)}, and the query has no such column",
+            hint="Select a column of that name too, or change the table's column to optional.",
         )
     if upsert and table.key:
         table_fit.check_key(path, schema, table.key)

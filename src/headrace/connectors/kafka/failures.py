@@ -31,7 +31,7 @@ _MISSING_TOPIC = Reaction(
     UserError,
     SqlState.ENTITY_NOT_FOUND,
     "the topic does not exist",
-    "LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
+    "LIST ENTITIES lists the topics; CREATE ENTITY creates one.",
 )
 _UNREACHABLE = Reaction(
     r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|Retriable)\w*|_ALL_BROKERS_DOWN|_TIMED_OUT"
@@ -46,7 +46,7 @@ _UNAUTHENTICATED = Reaction(
     ExternalError,
     _UNREACHABLE_STATE,
     "authentication: the Kafka broker refused the store's user",
-    "Check 'kafka.sasl.hash_function' and the properties that go with it.",
+    "Check 'kafka.sasl.hash_function' and the credentials that it requires.",
     detail=True,
 )
 _UNTRUSTED = Reaction(
@@ -54,7 +54,7 @@ _UNTRUSTED = Reaction(
     ExternalError,
     _UNREACHABLE_STATE,
     "TLS: there is no safe connection to the Kafka broker",
-    "Check 'tls.ca_cert_file', which says whose certificates to trust, the host names in 'uris', and for a broker that asks for "
+    "Check 'tls.ca_cert_file' (the authorities to trust), the host names in 'uris', and, if the broker requires "
     "a client's certificate 'tls.client.cert_file'.",
     detail=True,
 )
@@ -73,7 +73,7 @@ _KINDS = (
         UserError,
         SqlState.INVALID_PARAMETER,
         "a policy of the Kafka broker forbids this",
-        "Who runs the broker can say what it allows: partitions, replicas, settings of topics.",
+        "Ask the broker's operator which partitions, replicas and topic settings the policy allows.",
         detail=True,
     ),
     Reaction(
@@ -103,7 +103,7 @@ _KINDS = (
         UserError,
         _RECORD_STATE,
         "the topic is compacted, and such a topic takes no record without a key",
-        "Give the records a key with PARTITION BY or 'key.columns', or change the topic's cleanup.policy.",
+        "Set a key with PARTITION BY or 'key.columns', or change the topic's cleanup.policy.",
     ),
     Reaction(
         r"InvalidRecordException|\bINVALID_RECORD\b|InvalidTimestampException|\bINVALID_TIMESTAMP\b",
@@ -117,7 +117,7 @@ _KINDS = (
         ExternalError,
         _UNREACHABLE_STATE,
         "the store's user may not use transactions",
-        "An exactly-once sink needs WRITE on transactional ids and READ on groups that begin with 'headrace-'.",
+        "An exactly-once sink needs WRITE on transactional ids and READ on groups with the prefix 'headrace-'.",
     ),
     Reaction(
         r"\w+AuthorizationException|\w+_AUTHORIZATION_FAILED",
@@ -177,14 +177,14 @@ _KINDS = (
         r"|is not available in Kafka",
         UserError,
         SqlState.DATA_EXCEPTION,
-        "records that the query had not read yet are gone from the topic",
-        "They expired, or the topic was made anew. Terminate the query and create it again to go on from what is there.",
+        "records were removed from the topic before the query read them",
+        "They expired, or the topic was created anew. Terminate the query and create it again to continue from the records that remain.",
     ),
     Reaction(
         r"you must specify all TopicPartitions",
         ExternalError,
         _UNREACHABLE_STATE,
-        "topics or partitions were added while the query began to read",
+        "topics or partitions were added while the query started to read",
         "It is tried again by itself.",
     ),
     _UNREACHABLE,

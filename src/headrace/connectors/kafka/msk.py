@@ -28,7 +28,7 @@ def signed(properties: Mapping[str, str]) -> Token:
         reason = error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
-            f"authentication: AWS does not let the server take on the role {role}: {reason}",
+            f"authentication: AWS does not let the server assume the role {role}: {reason}",
             hint="Check 'kafka.msk.iam_role_arn', that the role trusts the server's AWS identity, and that the server has one.",
         ) from None
     expires_at = expires_ms / 1000

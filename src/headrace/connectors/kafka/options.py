@@ -357,7 +357,7 @@ def _check_credentials(texts: Mapping[str, str], reader: PropertyReader) -> None
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"{other.name} needs '{HASH_FUNCTION.name}' = {' or '.join(takers)}, found {mechanism}",
-            hint=f"Say so, or leave {other.name} out.",
+            hint=f"Change '{HASH_FUNCTION.name}', or remove {other.name}.",
             span=reader.span(other),
         )
     missing = [spec.name for spec in needed if spec.name not in texts]
@@ -385,7 +385,7 @@ def _check_protocol(texts: Mapping[str, str], protocol: str | None, reader: Prop
     if texts[HASH_FUNCTION.name] in TOKEN_MECHANISMS and not encrypted:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{texts[HASH_FUNCTION.name]} needs TLS: whoever sees a token can log in with it",
+            f"{texts[HASH_FUNCTION.name]} requires TLS: anyone who reads a token can log in with it",
             hint=f"Leave out '{TLS_DISABLED.name}'.",
             span=reader.span(HASH_FUNCTION),
         )

@@ -25,15 +25,15 @@ _GONE = Reaction(
     r"InvalidArgumentException\) when calling the (GetShardIterator|GetRecords)|[Ss]hard \S+ .*(does not exist|not found)",
     UserError,
     SqlState.DATA_EXCEPTION,
-    "records that the query had not read yet are gone from the stream",
-    "They expired, or the stream was made anew. Terminate the query and create it again to go on from what is there.",
+    "records were removed from the stream before the query read them",
+    "They expired, or the stream was created anew. Terminate the query and create it again to continue from the records that remain.",
 )
 _MISSING = Reaction(
     r"ResourceNotFoundException",
     UserError,
     SqlState.ENTITY_NOT_FOUND,
     "the stream does not exist",
-    "LIST ENTITIES shows those that do; CREATE ENTITY makes one.",
+    "LIST ENTITIES lists the streams; CREATE ENTITY creates one.",
 )
 _THROTTLED = Reaction(
     r"ProvisionedThroughputExceeded|KMSThrottling|Throttl|TooManyRequests|RequestLimitExceeded"
@@ -55,7 +55,7 @@ _UNTRUSTED = Reaction(
     ExternalError,
     _AWAY,
     "the certificate of the Kinesis store is not trusted",
-    f"Use the host name that the certificate is for in 'uris', and give '{TLS_CA.name}' where no public authority vouches for it.",
+    f"Use the host name that the certificate is for in 'uris', and set '{TLS_CA.name}' if no public authority signed the certificate.",
 )
 _UNREACHABLE = Reaction(
     r"EndpointConnectionError|ConnectTimeoutError|ReadTimeoutError|ConnectionClosedError|ProxyConnectionError|SSLError"
@@ -73,8 +73,8 @@ _KINDS = (
         r"ResourceInUseException",
         ExternalError,
         _AWAY,
-        "the stream is being made, changed or deleted just now",
-        "It is tried again by itself; a statement can be given again in a moment.",
+        "the stream is being created, changed or deleted",
+        "A continuous query retries automatically; repeat a statement in a moment.",
     ),
     _THROTTLED,
     Reaction(
@@ -82,7 +82,7 @@ _KINDS = (
         UserError,
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
         "a limit of the AWS account forbids this",
-        "Use fewer shards, wait until other streams are made, or have AWS raise the limit.",
+        "Use fewer shards, wait until other streams are created, or ask AWS to raise the limit.",
         detail=True,
     ),
     Reaction(
@@ -172,7 +172,7 @@ def _failure(error: BotoCoreError | ClientError, uris: str, stream: str | None) 
         return missing_stream(stream)
     if kind is None and isinstance(error, ClientError):
         code = error.response.get("Error", {}).get("Code", "nothing")
-        return ExternalError(_AWAY, f"Kinesis reported {code}", hint="Who runs the store can say more.")
+        return ExternalError(_AWAY, f"Kinesis reported {code}", hint="Ask the store's operator for details.")
     if kind is None or kind is _UNREACHABLE:
         return ExternalError(_AWAY, f"{uris} did not answer as Kinesis", hint=_UNREACHABLE.hint)
     words = _WORDS.search(text)

@@ -129,7 +129,7 @@ def create_sql(path: EntityPath, columns: Sequence[Column], key: Sequence[str]) 
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the primary key's column {printed(wrong[0].name)} would be a {types.to_oracle(wrong[0].type)}, which Oracle does not compare",
-            hint=f"Make the key of numbers, times, and texts of at most {types.TEXT_LENGTH_MAX} characters.",
+            hint=f"Use key columns of numbers, times, and texts of at most {types.TEXT_LENGTH_MAX} characters.",
         )
     parts = [
         types.column_sql(

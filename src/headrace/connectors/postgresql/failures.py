@@ -58,7 +58,7 @@ _CONNECTING = (
         ExternalError,
         _AWAY,
         "the certificate of {server} is not trusted",
-        "Check 'tls.ca_cert_file', which says whose certificates to trust; without it, public authorities are.",
+        "Check 'tls.ca_cert_file', the authorities to trust; without it, public authorities are trusted.",
     ),
     Reaction(
         r"certificate|private key|SSL error|tlsv1",

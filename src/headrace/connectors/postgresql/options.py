@@ -147,7 +147,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
         raise reader.bad(TLS_DISABLED, f"{expected} beside the sslmode of '{URIS.name}'")
     if disabled == "FALSE" and properties[TLS_VERIFY.name] == "FALSE" and TLS_CA.name not in properties:
         # Anybody has a certificate of a public authority for some name.
-        raise reader.bad(TLS_VERIFY, f"TRUE unless '{TLS_CA.name}' says whom to trust")
+        raise reader.bad(TLS_VERIFY, f"TRUE unless '{TLS_CA.name}' specifies the authorities to trust")
     return properties | client_tls_properties(reader)
 
 

@@ -143,7 +143,7 @@ class Decoder:
                     return None
         except (struct.error, IndexError, KeyError, UnicodeDecodeError) as error:
             raise ValueError(f"not a whole message of pgoutput: {error!r}") from None
-        raise ValueError(f"not a message of pgoutput, version 1: it begins with {data[:1]!r}")
+        raise ValueError(f"not a message of pgoutput, version 1: its first byte is {data[:1]!r}")
 
     def _insert(self, data: bytes) -> Insert:
         new, _ = _values(data, 6)

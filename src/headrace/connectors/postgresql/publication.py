@@ -109,22 +109,22 @@ def check_writable(connection: Connection, table: Table, *, publishes_generated:
     if identity == "n" or (identity == "i" and table.key and not covers_key):
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the replica identity of {where} does not have its primary key, so that its UPDATEs and DELETEs cannot be told",
+            f"the replica identity of {where} does not contain its primary key, so that its UPDATEs and DELETEs cannot be assigned to rows",
             hint=f"ALTER TABLE {where} REPLICA IDENTITY DEFAULT, or FULL to have the whole row before each change too.",
         )
     if identity == "d" and key_is_immediate is False:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the primary key of {where} is DEFERRABLE: once the table is published, PostgreSQL refuses every UPDATE and DELETE of it",
-            hint=f"ALTER TABLE {where} REPLICA IDENTITY FULL, or make the primary key NOT DEFERRABLE.",
+            hint=f"ALTER TABLE {where} REPLICA IDENTITY FULL, or change the primary key to NOT DEFERRABLE.",
         )
     if generated:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the replica identity of {where} contains the generated column {', '.join(generated)}, which is not published: "
             "PostgreSQL would refuse every UPDATE and DELETE of the table",
-            hint=f"ALTER TABLE {where} REPLICA IDENTITY DEFAULT. A publication made WITH (publish_generated_columns = stored) has columns "
-            "that are STORED.",
+            hint=f"ALTER TABLE {where} REPLICA IDENTITY DEFAULT. A publication WITH (publish_generated_columns = stored) contains "
+            "STORED columns.",
         )
     if generated_key and not publishes_generated:
         raise UserError(
@@ -167,7 +167,7 @@ def read(connection: Connection, name: str, tables: Sequence[Table]) -> Publishe
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the publication {name} does not exist",
-            hint="Leave its creation to the query, or create it for the tables before the query begins.",
+            hint="Let the query create it, or create it for the tables before the query starts.",
         )
     oid, written_by, *kinds = row
     left_out = [
@@ -207,7 +207,7 @@ def _read_table(connection: Connection, name: str, table: Table) -> tuple[int, t
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the publication {name} leaves rows of {where} out: its row filter is {row_filter}",
-            hint="Publish the whole table, and say WHERE in the query.",
+            hint="Publish the whole table, and filter with WHERE in the query.",
         )
     lacking = [column for column in (*table.columns, *table.key) if column not in columns]
     if lacking:

@@ -121,11 +121,11 @@ def _create(connection: Connection, slot: str, wait_s: float) -> int:
             "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,)
         ).fetchone()
     except psycopg.errors.InsufficientPrivilege as error:
-        raise _lacks_right(error, "ALTER ROLE … REPLICATION lets the store's user make one.") from None
+        raise _lacks_right(error, "ALTER ROLE … REPLICATION lets the store's user create one.") from None
     except psycopg.errors.QueryCanceled:
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
-            f"the replication slot {slot} waits for transactions that began before it: {oldest_transaction(connection)}",
+            f"the replication slot {slot} waits for transactions that are older than it: {oldest_transaction(connection)}",
             hint="End them. It is tried again by itself.",
         ) from None
     finally:
@@ -157,9 +157,9 @@ def check_slot(connection: Connection, slot: str, lsn: int) -> None:
     if confirmed > lsn:
         raise UserError(
             SqlState.DATA_EXCEPTION,
-            f"changes that the query had not read yet are gone: the replication slot {slot} is at {lsn_text(confirmed)}, and the query "
+            f"changes were lost before the query read them: the replication slot {slot} is at {lsn_text(confirmed)}, and the query "
             f"has read to {lsn_text(lsn)}. The slot was dropped and created again, advanced, or read by another query or program",
-            hint=f"{START_ANEW} Give each query a slot of its own.",
+            hint=f"{START_ANEW} Use a separate slot for each query.",
         )
     if lsn > end:
         raise UserError(
@@ -212,7 +212,7 @@ def lost(slot: str) -> UserError:
     """Return the error of a slot whose log the server discarded, or that was dropped."""
     return UserError(
         SqlState.DATA_EXCEPTION,
-        f"changes that the query had not read yet are gone: the replication slot {slot} was dropped, or the server invalidated it",
+        f"changes were lost before the query read them: the replication slot {slot} was dropped, or the server invalidated it",
         hint=f"If max_slot_wal_keep_size of the server is too small, raise it. {START_ANEW}",
     )
 

@@ -123,8 +123,8 @@ def _upserts(layout: Layout, changes: Sequence[Change] | Rows) -> dict[str, pa.A
             where = f"{change.table.schema}.{change.table.name}"
             raise UserError(
                 SqlState.DATA_EXCEPTION,
-                f"the table {where} was truncated, and a changelog cannot say which of its keys have ended",
-                hint="Drop the replication slot, and create the query again: it reads the table anew. DELETE FROM can be told.",
+                f"the table {where} was truncated, and PostgreSQL does not report which keys a changelog must delete",
+                hint="Drop the replication slot, and create the query again: it reads the table anew. Use DELETE FROM instead of TRUNCATE.",
             )
         rows.append(row)
     if not changes:

@@ -295,7 +295,7 @@ def _settle(connection: Connection) -> None:
         if time.monotonic() > deadline:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
-                f"transactions that began before the tables are read still run after {_SETTLE_S:.0f} s: {oldest_transaction(connection)}",
+                f"transactions that started before the tables are read still run after {_SETTLE_S:.0f} s: {oldest_transaction(connection)}",
                 hint="End them. It is tried again by itself.",
             )
         time.sleep(0.05)

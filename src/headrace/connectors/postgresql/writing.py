@@ -81,7 +81,7 @@ def check(store: Mapping[str, str], path: EntityPath, schema: Schema, *, upsert:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the primary key of {path_text(path)} is DEFERRABLE, and PostgreSQL's ON CONFLICT updates no rows by such a key",
-            hint="Make the primary key NOT DEFERRABLE.",
+            hint="Change the primary key to NOT DEFERRABLE.",
         )
     if upsert:
         table_fit.check_key(path, schema, description.key)
@@ -169,9 +169,9 @@ def _upsert(connection: Connection, target: Target, rows: Iterable[bytes]) -> No
         )
     )
     _copy(connection, batch, (*target.columns, DELETED), rows)
-    same = SQL(" AND ").join(SQL("kept.{0} = given.{0}").format(Identifier(name)) for name in target.key)
+    same = SQL(" AND ").join(SQL("kept.{0} = sent.{0}").format(Identifier(name)) for name in target.key)
     connection.execute(
-        SQL("DELETE FROM {} AS kept USING {} AS given WHERE given.{} AND {}").format(
+        SQL("DELETE FROM {} AS kept USING {} AS sent WHERE sent.{} AND {}").format(
             table, batch, Identifier(DELETED), same
         )
     )

@@ -110,7 +110,7 @@ class S3Folders:
     ) -> EntityDescription:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a folder of S3 is not made: it begins with its first file",
+            "cannot create a folder of S3: the first file creates it",
             hint="CREATE TABLE … AS SELECT writes files.",
         )
 
@@ -215,7 +215,7 @@ def _missing(path: EntityPath) -> UserError:
     return UserError(
         SqlState.ENTITY_NOT_FOUND,
         f"there is no file in {'/'.join(path)}",
-        hint="LIST ENTITIES IN shows the folders of a bucket; a folder begins with its first file.",
+        hint="LIST ENTITIES IN lists the folders of a bucket; a folder exists once it contains a file.",
     )
 
 
@@ -250,7 +250,7 @@ def _check(
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
             f"the files of {'/'.join(path)} are {actual_format.upper()}, and the table's would be {kind.upper()}",
-            hint="Say their 'value.format', or take another folder with 's3.uri'.",
+            hint="Set 'value.format' to the files' format, or name another folder with 's3.uri'.",
         )
     types = {column.name: column.type for column in description.columns}
     for column in schema.columns if kind == "parquet" else ():

@@ -51,7 +51,7 @@ def header(source: io.BufferedReader) -> Header:
         if count < 0:
             count, _ = -count, _long(source)
         if count + len(metadata) > _META_MAX:
-            raise ValueError(f"its header says more than {_META_MAX} things")
+            raise ValueError(f"its header contains more than {_META_MAX} entries")
         for _ in range(count):
             name = _sized(source).decode(errors="replace")
             metadata[name] = _sized(source)
@@ -69,10 +69,10 @@ def blocks(source: io.BufferedReader, file_header: Header) -> Iterator[Block]:
     while source.peek(1):
         count = _long(source)
         if not 0 <= count <= _RECORDS_MAX:
-            raise ValueError(f"a block says that it has {count} records")
+            raise ValueError(f"a block declares {count} records")
         packed = _sized(source)
         if _exactly(source, _SYNC_BYTES) != file_header.sync:
-            raise ValueError("a block does not end where it says")
+            raise ValueError("a block does not end at its declared size")
         if count:
             yield Block(_unpacked(file_header.codec, packed), count, first)
         first += count
@@ -142,7 +142,7 @@ def _long(source: io.BufferedReader) -> int:
 def _sized(source: io.BufferedReader) -> bytes:
     size = _long(source)
     if not 0 <= size <= _BLOCK_MAX:
-        raise ValueError(f"a block, or a part of the header, says that it has {size} bytes")
+        raise ValueError(f"a block, or a part of the header, declares {size} bytes")
     return _exactly(source, size)
 
 

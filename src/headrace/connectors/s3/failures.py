@@ -31,21 +31,21 @@ _KINDS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "the bucket does not exist",
-        "Check its name, and the store's 'uris'; buckets are made in AWS, not here.",
+        "Check its name, and the store's 'uris'; create buckets in AWS.",
     ),
     Reaction(
         r"NoSuchKey|PreconditionFailed|InvalidRange|\b412\b",
         UserError,
         SqlState.DATA_EXCEPTION,
-        "a file that a query had found is gone, or is another one now",
-        "Files that are read must stay as they are. Terminate the query and create it again to read what is there.",
+        "a file that the query listed was deleted or replaced before the query read it",
+        "Files must not change while a query reads them. Terminate the query and create it again to read the files that remain.",
     ),
     Reaction(
         r"NoSuchUpload",
         UserError,
         SqlState.DATA_EXCEPTION,
-        "an upload that belongs to a commit is gone",
-        "A rule of the bucket, or somebody, aborted it: let a rule for incomplete uploads wait for days.",
+        "an upload that belongs to a commit was aborted",
+        "A lifecycle rule of the bucket, or a user, aborted it: set a rule for incomplete uploads to several days.",
     ),
     Reaction(
         r"SlowDown|Throttl|TooManyRequests|RequestLimitExceeded|\b503\b|\b429\b",
@@ -137,7 +137,9 @@ def _failure(error: BotoCoreError | ClientError, uris: str, bucket: str | None) 
     if kind is _KINDS[0] and bucket is not None:
         return missing_bucket(bucket)
     if kind is None and isinstance(error, ClientError):
-        return ExternalError(_AWAY, f"S3 reported {code_of(error)}", hint="Who runs the store can say more.")
+        return ExternalError(
+            _AWAY, f"S3 reported {code_of(error)}", hint="Ask the store's operator for details."
+        )
     if kind is None or kind is _UNREACHABLE:
         return ExternalError(_AWAY, f"{uris} did not answer as S3", hint=_UNREACHABLE.hint)
     words = error.response.get("Error", {}).get("Message", "") if isinstance(error, ClientError) else ""

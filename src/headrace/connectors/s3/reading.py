@@ -151,7 +151,7 @@ def _read(source: Any, file: File) -> bytes:
     except OSError as error:
         if not is_compressed(file.key):
             raise
-        raise _unreadable(file, f"it is not compressed as its name says ({error})") from None
+        raise _unreadable(file, f"its name does not match its compression ({error})") from None
     return data
 
 
@@ -282,7 +282,7 @@ def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column,
             source = answer if codec is None else pa.CompressedInputStream(pa.PythonFile(answer, "r"), codec)
             head = source.read(_SAMPLE)
         except OSError as error:
-            raise _unreadable(file, f"it is not compressed as its name says ({error})") from None
+            raise _unreadable(file, f"its name does not match its compression ({error})") from None
     if head.startswith(_MAGIC):
         return "parquet", _columns(_opened(client, bucket, file).schema_arrow, file)
     if head.startswith(avro_files.MAGIC):
@@ -326,5 +326,5 @@ def _unreadable(file: File, why: str) -> UserError:
     return UserError(
         SqlState.INVALID_RECORD,
         f"cannot read the file {file.key}: {why}",
-        hint="Check 'value.format'; files whose names begin with '_' or '.' are not read.",
+        hint="Check 'value.format'; files whose names start with '_' or '.' are not read.",
     )

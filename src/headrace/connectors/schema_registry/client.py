@@ -137,7 +137,7 @@ class RegistryClient:
             return []
         messages = verdict.get("messages")
         texts = [str(message) for message in messages] if isinstance(messages, list) else []
-        return texts or ["the registry gives no reason"]
+        return texts or ["the registry reports no reason"]
 
     def register(
         self, subject: str, schema: str, kind: SchemaType, references: Sequence[Reference] = ()
@@ -151,7 +151,7 @@ class RegistryClient:
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
                 f"the schema registry refuses the schema for the subject {subject!r}: {answer.message}",
-                hint="Make the columns compatible with the subject's versions, or write to another topic, whose subject is new.",
+                hint="Change the columns to be compatible with the subject's versions, or write to another topic, whose subject is new.",
             )
         identifier = self._content(answer, f"the subject {subject!r}").get("id")
         if not isinstance(identifier, int):
@@ -188,7 +188,7 @@ class RegistryClient:
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
             f"the schema registry answers {answer.code}: {answer.message}",
-            hint="Who runs the registry can say more.",
+            hint="Ask the registry's operator for details.",
         )
 
     def _no_registry(self, problem: str) -> ExternalError:
@@ -239,7 +239,7 @@ class RegistryClient:
         if reason is not None:
             return _unavailable(
                 f"TLS: there is no safe connection to {base}: {reason}",
-                "Check 'tls.ca_cert_file', which says whose certificates to trust, 'tls.client.cert_file', and scheme and host in 'uris'.",
+                "Check 'tls.ca_cert_file' (the authorities to trust), 'tls.client.cert_file', and scheme and host in 'uris'.",
             )
         match error:
             case httpx.ConnectTimeout():

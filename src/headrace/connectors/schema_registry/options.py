@@ -34,7 +34,7 @@ def _urls(text: str) -> str:
         if not usable or parts.query or parts.fragment or not url.isascii() or not url.isprintable():
             raise ValueError(f"expected http(s)://host:port, found {url.rpartition('@')[2]!r}")
         if parts.username is not None:
-            raise ValueError("expected a URL without a user: give it as a property of its own")
+            raise ValueError("expected a URL without a user: use the registry's properties for the user")
     return ",".join(urls)
 
 
@@ -130,7 +130,7 @@ class RegistryType:
             raise reader.bad(URIS, "all of http or all of https")
         tls = tls_properties(reader, disabled=plain) | client_tls_properties(reader)
         if (tls[TLS_DISABLED.name] == "TRUE") != plain:
-            raise reader.bad(TLS_DISABLED, "what the scheme of 'uris' says")
+            raise reader.bad(TLS_DISABLED, "the value that matches the scheme of 'uris'")
         return {URIS.name: uris, **given, **{name: tls[name] for name in tls if name != TLS_DISABLED.name}}
 
 

@@ -41,7 +41,7 @@ _NUMBERS = (
         r"390189|390186|390201",
         ExternalError,
         _AWAY,
-        "authentication: {server} did not give the user the role",
+        "authentication: {server} refused the role to the user",
         "Check 'snowflake.role_name', and that the role is granted to the user.",
         detail=True,
     ),
@@ -105,7 +105,7 @@ _NUMBERS = (
         ExternalError,
         _AWAY,
         "{server} ended the statement, or has no room or time for it now",
-        "It is tried again by itself; Snowflake's query history says why.",
+        "A continuous query retries automatically; Snowflake's query history shows the reason.",
         detail=True,
     ),
 )
@@ -132,7 +132,7 @@ _STATES = (
         ExternalError,
         _AWAY,
         "Snowflake at {server} reported an error",
-        "Snowflake's query history says more.",
+        "See Snowflake's query history for details.",
         detail=True,
     ),
 )

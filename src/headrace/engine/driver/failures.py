@@ -145,8 +145,8 @@ def slow_begin() -> ExternalError:
     return ExternalError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
         "the Python process that reads the query's source has not started in the ten seconds that Spark waits for it",
-        hint="The machine is too busy, or the process ends at once, of which the compute pool's log says more. "
-        "Have fewer queries run on it, or give it more cores. A continuous query goes on by itself.",
+        hint="Either the machine is too busy, or the process exits at its start: see the compute pool's log. "
+        "Run fewer queries on the machine, or add cores. A continuous query restarts automatically.",
     )
 
 

@@ -187,7 +187,7 @@ class RunningQuery:
                 UserError(
                     SqlState.TIMEOUT,
                     f"planning the query took more than {self._start.planning_timeout_ms / 1000:g} s of processor time",
-                    hint="Make the statement smaller: fewer columns, terms, joins, or windows that a row belongs to.",
+                    hint="Simplify the statement: use fewer columns, terms, joins, or windows per row.",
                 )
             )
 
@@ -239,7 +239,7 @@ class RunningQuery:
         except Exception as other:  # noqa: BLE001 - logged below
             # Without what it was raised in the midst of: that may hold secrets.
             trace = "".join(traceback.format_exception(other, chain=False))
-            logger.error("cannot tell why query %s failed\n%s", self.id, trace)
+            logger.error("cannot classify the failure of query %s\n%s", self.id, trace)
             failure = UNCLASSIFIED
         logger.error("query %s failed\n%s", self.id, failure.trace)
         if failure.domain == "internal" and not self._jvm_answers():
@@ -324,7 +324,9 @@ class RunningQuery:
                     raise
                 self._slow_begin = slow_begin()
                 self._report_waiting(self._slow_begin)
-                logger.warning("a source of query %s began too slowly; it is started again", self.id)
+                logger.warning(
+                    "a source of query %s took too long to start; the query is started again", self.id
+                )
 
     def _answer(self, work: Build, step: WriteResults | OptimizeEntity) -> None:
         """Runs a plan that has an end and no stream, whose jobs `stop` finds by their tag."""

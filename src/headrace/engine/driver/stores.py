@@ -63,7 +63,7 @@ class StoreSilentError(ExternalError):
         super().__init__(
             SqlState.REMOTE_UNAVAILABLE,
             f"the store {store!r} has not answered for {SILENCE_S:.0f} s: {reason}",
-            hint="The query goes on by itself when it does. Check that its servers are up, and the network.",
+            hint="The query continues automatically when the store answers. Check that its servers are up, and the network.",
         )
         self.store = store
 

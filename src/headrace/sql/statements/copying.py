@@ -26,7 +26,7 @@ class CopySource(Statement):
 def copy_source(cursor: Cursor) -> CopySource:
     kind = cursor.tokens[cursor.index - 1].text.upper()
     name = cursor.identifier(f"the name of the {kind.lower().replace('_', ' ')}")
-    cursor.expect("TO", hint="Say where to: TO 'file'.")
+    cursor.expect("TO", hint="Specify the target file: TO 'file'.")
     path = cursor.string("the path of a file, in single quotes").removeprefix("@")
     if not path:
         raise cursor.error_at("expected the path of a file, found an empty one")

@@ -46,7 +46,7 @@ class CreateFunction(Statement):
 def create_function(cursor: Cursor) -> CreateFunction:
     if_not_exists = cursor.if_not_exists()
     name = cursor.identifier("the name of the function")
-    cursor.expect("(", hint="Say what it takes: name(parameter TYPE, …), or name() for nothing.")
+    cursor.expect("(", hint="List the parameters: name(parameter TYPE, …), or name() for none.")
     parameters: list[Parameter] = []
     while not cursor.accept(")"):
         if parameters:

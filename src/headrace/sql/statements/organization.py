@@ -43,7 +43,7 @@ class RenameOrganization(Statement):
 @grammar("ALTER ORGANIZATION")
 def rename_organization(cursor: Cursor) -> RenameOrganization:
     name = cursor.name_or_uuid(_NAME)
-    cursor.expect("RENAME", "TO", hint="UPDATE ORGANIZATION name WITH (…) changes what is said of it.")
+    cursor.expect("RENAME", "TO", hint="UPDATE ORGANIZATION name WITH (…) changes its properties.")
     return RenameOrganization(*cursor.origin, name, cursor.identifier("the new name, of one part"))
 
 

@@ -15,7 +15,7 @@ export function keepToken(token: string): void {
 const SIGNED_IN = "#signed-in";
 const NOT_SIGNED_IN = "#not-signed-in=";
 const REASONS: Readonly<Record<string, string>> = {
-  again: "That sign-in was not begun in this browser, or is too old. Try again.",
+  again: "That sign-in was not started in this browser, or is too old. Try again.",
   away: "The sign-in provider does not answer. Try again later.",
   unknown: "You are not a user here. Ask to be invited.",
   unverified: "The sign-in provider has not verified your e-mail address.",

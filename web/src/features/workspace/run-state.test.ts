@@ -29,7 +29,7 @@ const stateAfter = (...actions: readonly RunAction[]): RunState => actions.reduc
 const kindAfter = (...actions: readonly RunAction[]) => stateAfter(...actions).current.kind;
 
 describe("reduceRun", () => {
-  it("goes from submitting to done with a result", () => {
+  it("changes from submitting to done with a result", () => {
     expect(stateAfter(submit(1), { kind: "result", id: 1, at: 150, result }).current).toMatchObject({
       kind: "done",
       startedAt: 100,
@@ -38,7 +38,7 @@ describe("reduceRun", () => {
     });
   });
 
-  it("goes through streaming, and keeps the rows when it is cancelled or fails", () => {
+  it("passes through streaming, and keeps the rows when it is cancelled or fails", () => {
     const rows = new StreamRows(10, () => {});
     const streaming: RunAction[] = [
       submit(1),

@@ -107,7 +107,7 @@ def selected(column: Column, stored: Type, request: RowSinkRequest) -> str:
     ended = request.upsert and column.name not in request.key
     refused = types.refused_sql(name, column.type, stored)
     if refused is not None:
-        null_hint = "Give a NULL list, map or struct a value with COALESCE. " if stored.parts else ""
+        null_hint = "Replace a NULL list, map or struct by a value with COALESCE. " if stored.parts else ""
         refusal = carried_text(
             UserError(
                 SqlState.NUMERIC_VALUE_OUT_OF_RANGE,

@@ -41,7 +41,7 @@ def optimized(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...
                 raise ExternalError(
                     SqlState.REMOTE_UNAVAILABLE,
                     f"another writer changed {path_text(request.entity)} each of {_ATTEMPTS} times that its files were put together",
-                    hint="Say it again when less is written, or give what upserts a longer 'iceberg.commit.interval.ms'.",
+                    hint="Repeat the statement at a quieter time, or raise 'iceberg.commit.interval.ms' of the queries that upsert.",
                 ) from None
     removed = kept = 0
     if RETENTION.name in request.options:

@@ -35,7 +35,7 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the table {path_text(request.entity)} has no such snapshot, or was not there at that time: {snapshot_options}",
-            hint="Snapshots that have expired are gone. DESCRIBE ENTITY shows the newest one's id.",
+            hint="The snapshot may have expired. DESCRIBE ENTITY shows the id of the newest snapshot.",
         ) from None
     return rows.selectExpr(*_columns(request.columns))
 
@@ -93,7 +93,7 @@ def _check_whole(session: SparkSession, table: str, request: RowRequest) -> None
     if not java.io.headrace.iceberg.StoreTables.isWhole(session._jsparkSession, table):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the first snapshots of {path_text(request.entity)} have been removed, and a stream from its beginning would miss their rows",
+            f"the first snapshots of {path_text(request.entity)} have been removed: a stream from the start would miss their rows",
             hint="Start at 'starting.position' = 'latest', and read the rows that are there as a TABLE.",
         )
 

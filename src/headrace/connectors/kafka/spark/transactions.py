@@ -103,7 +103,7 @@ class TransactionalOutput:
         if self._next_epoch is None and not _marker_is_conclusive(self._checkpoint, epoch):
             raise UserError(
                 SqlState.DATA_EXCEPTION,
-                f"cannot tell whether batch {epoch} was written before the query stopped: its marker may have expired",
+                f"cannot determine whether batch {epoch} was written before the query stopped: its marker may have expired",
                 hint="RESTART does not help. Create the query again, from the position where its output ends.",
             )
         if self._next_epoch is not None and self._next_epoch > epoch + 1:

@@ -140,8 +140,8 @@ def _complete(records: list[Record], end: str | None) -> list[Record]:
     if end is not None and (not records or records[-1]["SequenceNumber"] != end):
         raise UserError(
             SqlState.DATA_EXCEPTION,
-            "records that the query had not read yet are gone from the stream",
-            hint="They expired. Terminate the query and create it again to go on from what is there.",
+            "records were removed from the stream before the query read them",
+            hint="They expired. Terminate the query and create it again to continue from the records that remain.",
         )
     return records
 

@@ -72,7 +72,7 @@ def selected(column: Column, request: RowSinkRequest) -> str:
                 SqlState.DATA_EXCEPTION,
                 f"a value of the column {column.name} has an empty array in an array, which "
                 f"the table {path_text(request.entity)} would hold as one empty array",
-                hint="Leave such rows out with WHERE, or give the inner arrays elements.",
+                hint="Exclude such rows with WHERE, or add elements to the inner arrays.",
             )
         )
         ended = f" AND NOT {DELETED}" if request.upsert else ""

@@ -33,7 +33,7 @@ private[spark] final class AvroDecoder(
     if (record.length < 5 || record(0) != 0)
       throw new Unreadable(
         "expected a zero byte and the id of a schema before the Avro data, found " +
-          (if (record.isEmpty) "nothing" else f"${record.length}%d bytes that begin with ${record(0)}%02x")
+          (if (record.isEmpty) "nothing" else f"${record.length}%d bytes starting with ${record(0)}%02x")
       )
     val id = java.nio.ByteBuffer.wrap(record, 1, 4).getInt
     val bytes = new AvroBytes(record, 5)

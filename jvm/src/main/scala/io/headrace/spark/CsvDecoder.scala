@@ -44,7 +44,7 @@ private[spark] final class CsvDecoder(columns: StructType, delimiter: Char, time
         val content = new java.lang.StringBuilder
         val end = quoted(text, at + 1, content, place)
         if (end < text.length && text(end) != delimiter)
-          throw new Unreadable(s"$place goes on behind its closing quote")
+          throw new Unreadable(s"$place continues after its closing quote")
         texts += content.toString
         at = end + 1
       } else {

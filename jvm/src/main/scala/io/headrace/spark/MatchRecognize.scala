@@ -181,7 +181,7 @@ object MatchRecognize {
     requireDistinct("variables", variables.map(_.name))
     variables.foreach { case PatternVariable(name, least, most, _, _) =>
       val fits = least >= 0 && (most == -1 || most >= math.max(least, 1))
-      require(fits, s"expected a number of rows from 0 on that ends where it begins or later, found $least to $most for $name")
+      require(fits, s"expected a range of repetitions with 0 <= least <= most and most >= 1, found $least to $most for $name")
     }
     val takes = variables.exists(_.least > 0)
     require(takes, s"expected a pattern that takes a row, found ${variables.map(_.name).mkString(" ")}, which may be empty")

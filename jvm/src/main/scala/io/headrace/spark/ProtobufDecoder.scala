@@ -48,7 +48,7 @@ private[spark] final class ProtobufDecoder(
         val in = CodedInputStream.newInstance(record, from, record.length - from)
         try fields.row(fields.read(in, null))
         catch {
-          case bad: InvalidProtocolBufferException => throw new Unreadable(s"it is no ${message.getFullName}: ${said(bad)}")
+          case bad: InvalidProtocolBufferException => throw new Unreadable(s"it is not a valid ${message.getFullName}: ${reason(bad)}")
         }
       }
     } catch {
@@ -92,7 +92,7 @@ private[spark] object ProtobufDecoder {
       if (record.length < 6 || record(0) != 0)
         throw new Unreadable(
           "expected a zero byte, the id of a schema and the place of a message before the Protobuf data, found " +
-            (if (record.isEmpty) "nothing" else f"${record.length}%d bytes that begin with ${record(0)}%02x")
+            (if (record.isEmpty) "nothing" else f"${record.length}%d bytes starting with ${record(0)}%02x")
         )
       val id = java.nio.ByteBuffer.wrap(record, 1, 4).getInt
       if (record(5) == 0) {
@@ -125,7 +125,7 @@ private[spark] object ProtobufDecoder {
   private val IndexesMax = 50
   private val Dense = 1024
 
-  private def said(bad: InvalidProtocolBufferException): String =
+  private def reason(bad: InvalidProtocolBufferException): String =
     if (bad.getMessage.contains("ended unexpectedly")) "it ends in the midst of a value" else bad.getMessage
 
   /** Reader of a field into the place of its column. */
@@ -171,7 +171,7 @@ private[spark] object ProtobufDecoder {
         val number = WireFormat.getTagFieldNumber(tag)
         val field = if (number < dense.length) dense(number) else if (sparse.isEmpty) null else sparse.getOrNull(number.toLong)
         if (field != null) field.read(in, WireFormat.getTagWireType(tag), values)
-        else if (!in.skipField(tag)) throw new Unreadable("a group ends that has not begun")
+        else if (!in.skipField(tag)) throw new Unreadable("a group ends before it starts")
         tag = in.readTag()
       }
       values
@@ -271,7 +271,7 @@ private[spark] object ProtobufDecoder {
           while (tag != 0) {
             if (tag == keyTag) key = keys.read(in)
             else if (tag == valueTag) item = entryValues.read(in)
-            else if (!in.skipField(tag)) throw new Unreadable("a group ends that has not begun")
+            else if (!in.skipField(tag)) throw new Unreadable("a group ends before it starts")
             tag = in.readTag()
           }
           val _ = entries.put(key, if (item == null) entryValues.zero else item)
@@ -335,7 +335,7 @@ private[spark] object ProtobufDecoder {
             var next = in.readTag()
             while (next != 0) {
               if (next == tag) item = wrapped.read(in)
-              else if (!in.skipField(next)) throw new Unreadable("a group ends that has not begun")
+              else if (!in.skipField(next)) throw new Unreadable("a group ends before it starts")
               next = in.readTag()
             }
             item
@@ -414,7 +414,7 @@ private[spark] object ProtobufDecoder {
     while (tag != 0) {
       if (tag == 8) seconds = in.readInt64()
       else if (tag == 16) nanos = in.readInt32()
-      else if (!in.skipField(tag)) throw new Unreadable("a group ends that has not begun")
+      else if (!in.skipField(tag)) throw new Unreadable("a group ends before it starts")
       tag = in.readTag()
     }
     if (seconds < LeastSecond || seconds > GreatestSecond || nanos < 0 || nanos > 999999999)

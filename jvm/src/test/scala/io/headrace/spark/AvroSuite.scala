@@ -69,7 +69,7 @@ class AvroSuite extends munit.FunSuite {
   }
 
   for ((name, bytes, reason) <- Seq[(String, Array[Byte], String)](
-      ("JSON", "{\"id\":1}".getBytes(UTF_8), "expected a zero byte and the id of a schema before the Avro data, found 8 bytes that begin with 7b"),
+      ("JSON", "{\"id\":1}".getBytes(UTF_8), "expected a zero byte and the id of a schema before the Avro data, found 8 bytes starting with 7b"),
       ("nothing", Array.empty[Byte], "expected a zero byte and the id of a schema before the Avro data, found nothing"),
       ("an unknown schema", Array[Byte](0, 0, 0, 0, 77, 2), "the registry knows no schema of the id 77"),
       ("half a record", Array[Byte](0, 0, 0, 0, 1, 14, 6, 65), "it ends in the midst of a value"),

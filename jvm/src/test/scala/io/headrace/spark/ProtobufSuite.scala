@@ -171,15 +171,15 @@ class ProtobufSuite extends munit.FunSuite {
   }
 
   for ((name, ddl, record, reason) <- Seq[(String, String, Array[Byte], String)](
-      ("JSON", "f_int32: INT", "{\"id\":1}".getBytes(UTF_8), "it is no t.All: it ends in the midst of a value"),
-      ("half a record", "f_string: STRING", Array[Byte](14 << 3 | 2, 5, 65), "it is no t.All: it ends in the midst of a value"),
-      ("a text longer than all memory", "f_string: STRING", Array[Byte](14 << 3 | 2, -1, -1, -1, -1, 7), "it is no t.All: it ends in the midst of a value"),
+      ("JSON", "f_int32: INT", "{\"id\":1}".getBytes(UTF_8), "it is not a valid t.All: it ends in the midst of a value"),
+      ("half a record", "f_string: STRING", Array[Byte](14 << 3 | 2, 5, 65), "it is not a valid t.All: it ends in the midst of a value"),
+      ("a text longer than all memory", "f_string: STRING", Array[Byte](14 << 3 | 2, -1, -1, -1, -1, 7), "it is not a valid t.All: it ends in the midst of a value"),
       ("another wire type", "f_int32: INT", Array[Byte](2 << 3 | 2, 1, 65), "its field f_int32 is written in another way than its type is (wire type 2, not 0)"),
       ("text that is none", "f_string: STRING", Array[Byte](14 << 3 | 2, 1, -1), "column f_string is not UTF-8"),
       ("a number too large", "f_uint32: INT", Array[Byte](5 << 3, -1, -1, -1, -1, 15), "column f_uint32 expects INTEGER, found the number 4294967295"),
       ("another type", "f_int32: STRING", Array.empty[Byte], "it is a t.All: column f_int32 expects STRING, found int32"),
       ("a list", "l_int32: INT", Array.empty[Byte], "it is a t.All: column l_int32 expects INTEGER, found repeated int32"),
-      ("groups in groups", "f_int32: INT", Array.fill[Byte](100000)(19 << 3 | 3 - 128), "it is no t.All")
+      ("groups in groups", "f_int32: INT", Array.fill[Byte](100000)(19 << 3 | 3 - 128), "it is not a valid t.All")
     ))
     test(s"no record: $name")(assert(decoded(allMessage, ddl, record).left.exists(_.startsWith(reason)), decoded(allMessage, ddl, record).toString))
 
