@@ -48,7 +48,7 @@ _KINDS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such database at {server}",
-        "LIST ENTITIES shows those that there are; a store's own is in its 'uris'.",
+        "LIST ENTITIES lists the databases; the store's default is in its 'uris'.",
         detail=True,
     ),
     Reaction(
@@ -56,7 +56,7 @@ _KINDS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such table at {server}",
-        "LIST ENTITIES IN database shows those that there are.",
+        "LIST ENTITIES IN database lists its tables.",
         detail=True,
     ),
     Reaction(
@@ -72,7 +72,7 @@ _KINDS = (
         UserError,
         SqlState.UNDEFINED_COLUMN,
         "the table has no such column",
-        "DESCRIBE ENTITY shows those that it has.",
+        "DESCRIBE ENTITY lists its columns.",
         detail=True,
     ),
     Reaction(
@@ -104,7 +104,7 @@ _KINDS = (
         ExternalError,
         _AWAY,
         "{server} has no room or time for this now, or does not take writes",
-        "It is tried again by itself; ClickHouse's system tables show what it is busy with.",
+        "A continuous query retries automatically; ClickHouse's system tables show what it is busy with.",
         detail=True,
     ),
 )
@@ -118,7 +118,7 @@ def of_clickhouse(code: int, text: str, server: str) -> HeadraceError:
         return ExternalError(
             _AWAY,
             f"ClickHouse at {server} reported an error: {detail}",
-            hint="Who runs the server finds more in its log.",
+            hint="See the server's log for details.",
         )
     return kind.as_error(detail, server)
 

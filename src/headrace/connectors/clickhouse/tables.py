@@ -111,7 +111,7 @@ def find(clickhouse: ClickHouse, path: EntityPath) -> Table:
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"the table {path_text(path)} does not exist",
-            hint="LIST ENTITIES IN database shows those that do.",
+            hint="LIST ENTITIES IN database lists its tables.",
         )
     (row,) = about
     columns = clickhouse.rows(_COLUMNS, named)

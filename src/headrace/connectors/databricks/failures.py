@@ -52,7 +52,7 @@ _KINDS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such table",
-        "LIST ENTITIES IN catalog.schema shows those that there are.",
+        "LIST ENTITIES IN catalog.schema lists its tables.",
         detail=True,
     ),
     Reaction(
@@ -93,7 +93,7 @@ _KINDS = (
         ExternalError,
         _AWAY,
         "another writer changed the table at the same time",
-        "It is tried again by itself, from what the table is then.",
+        "A continuous query retries automatically, from the table's new state.",
     ),
 )
 

@@ -52,7 +52,7 @@ _KINDS = (
         ExternalError,
         _AWAY,
         "another writer changed the table at the same time",
-        "It is tried again by itself, from what the table is then.",
+        "A continuous query retries automatically, from the table's new state.",
     ),
     Reaction(
         r"GC is disabled",
@@ -175,7 +175,7 @@ def classified(what: str = "") -> Iterator[None]:
         raise known or ExternalError(
             _AWAY,
             f"the catalog reported an error{f' for {what}' if what else ''} ({type(error).__name__})",
-            hint="Who runs the catalog finds more in its log.",
+            hint="See the catalog's log for details.",
         ) from None
 
 

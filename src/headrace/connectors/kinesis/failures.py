@@ -41,7 +41,7 @@ _THROTTLED = Reaction(
     ExternalError,
     _AWAY,
     "Kinesis is throttling the store's requests",
-    "It is tried again by itself, more slowly. More shards take more, and each shard serves all of its readers together.",
+    "A continuous query retries automatically, more slowly. More shards take more, and each shard serves all of its readers together.",
 )
 _NO_NAME = Reaction(
     r"NameResolutionError|Failed to resolve|Name or service not known",

@@ -67,7 +67,7 @@ class StreamWriter:
                 raise ExternalError(
                     SqlState.REMOTE_UNAVAILABLE,
                     f"Kinesis did not take {len(entries)} records within {self._timeout_s:.0f} s: {reason}",
-                    hint="It is tried again by itself. More shards take more.",
+                    hint="A continuous query retries automatically. More shards take more.",
                 )
             time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - lanes that were refused together part
             pause = min(2 * pause, _BACKOFF_MAX_S)

@@ -26,7 +26,7 @@ _STOPPING = Reaction(
     ExternalError,
     _AWAY,
     "the database at {server} is starting or stopping",
-    "It is tried again by itself.",
+    "A continuous query retries automatically.",
     detail=True,
 )
 # Sought in all that the driver says; the first that is found.
@@ -43,7 +43,7 @@ _CONNECTING = (
         ExternalError,
         _AWAY,
         "the listener at {server} refused the connection",
-        "It has no free process for it, or the database takes no connections now. It is tried again by itself.",
+        "It has no free process for it, or the database takes no connections now. A continuous query retries automatically.",
         detail=True,
     ),
     Reaction(
@@ -114,7 +114,7 @@ _ANSWERS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such schema or table, or the store's user may not see it",
-        "LIST ENTITIES shows those that it sees.",
+        "LIST ENTITIES lists the schemas and tables that the store's user may read.",
         detail=True,
     ),
     Reaction(
@@ -129,7 +129,7 @@ _ANSWERS = (
         UserError,
         SqlState.UNDEFINED_COLUMN,
         "the table has no such column",
-        "DESCRIBE ENTITY shows those that it has.",
+        "DESCRIBE ENTITY lists its columns.",
         detail=True,
     ),
     Reaction(
@@ -177,7 +177,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "{server} ended the statement, or has no room or time for it now",
-        "It is tried again by itself.",
+        "A continuous query retries automatically.",
         detail=True,
     ),
     _STOPPING,
@@ -186,7 +186,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "{server} closed the connection",
-        "It is tried again by itself.",
+        "A continuous query retries automatically.",
     ),
     Reaction(
         r"DPY-.*",
@@ -201,7 +201,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "Oracle at {server} reported an error",
-        "Who runs the database finds more in its log.",
+        "See the database's log for details.",
         detail=True,
     ),
 )

@@ -93,7 +93,7 @@ def find(oracle: Oracle, path: EntityPath) -> Table:
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"there is no table {path_text(path)}, or the store's user may not see it",
-            hint="LIST ENTITIES IN schema shows those that it sees.",
+            hint="LIST ENTITIES IN schema lists the tables that the user may read.",
         )
     names = unfolded_all([column.name for column in matches])
     key = tuple(names[name] for (name,) in oracle.rows(KEY, owner))

@@ -74,7 +74,7 @@ _CONNECTING = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such database at {server}",
-        "LIST ENTITIES shows those that there are; a store's own is in its 'uris'.",
+        "LIST ENTITIES lists the databases; the store's default is in its 'uris'.",
         detail=True,
     ),
     Reaction(
@@ -97,7 +97,7 @@ _CONNECTING = (
         ExternalError,
         _AWAY,
         "{server} refused the connection",
-        "Who runs the server finds more in its log.",
+        "See the server's log for details.",
         detail=True,
     ),
 )
@@ -116,7 +116,7 @@ _ANSWERS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such schema at {server}",
-        "LIST ENTITIES IN database shows those that there are.",
+        "LIST ENTITIES IN database lists its schemas.",
         detail=True,
     ),
     Reaction(
@@ -156,7 +156,7 @@ _ANSWERS = (
         UserError,
         SqlState.UNDEFINED_COLUMN,
         "the table has no such column",
-        "DESCRIBE ENTITY shows those that it has.",
+        "DESCRIBE ENTITY lists its columns.",
         detail=True,
     ),
     Reaction(
@@ -189,7 +189,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "{server} is starting or stopping",
-        "It is tried again by itself.",
+        "A continuous query retries automatically.",
         detail=True,
     ),
     Reaction(
@@ -197,7 +197,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "{server} has no room for this now",
-        "It is tried again by itself; free slots, connections, memory or disk there, or allow more of them.",
+        "A continuous query retries automatically; free slots, connections, memory or disk there, or allow more of them.",
         detail=True,
     ),
     Reaction(
@@ -205,7 +205,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "PostgreSQL at {server} reported an error",
-        "Who runs the server finds more in its log.",
+        "See the server's log for details.",
         detail=True,
     ),
 )

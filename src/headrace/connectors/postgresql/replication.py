@@ -126,7 +126,7 @@ def _create(connection: Connection, slot: str, wait_s: float) -> int:
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
             f"the replication slot {slot} waits for transactions that are older than it: {oldest_transaction(connection)}",
-            hint="End them. It is tried again by itself.",
+            hint="End them. A continuous query retries automatically.",
         ) from None
     finally:
         connection.execute(limit, ("0",))

@@ -296,6 +296,6 @@ def _settle(connection: Connection) -> None:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
                 f"transactions that started before the tables are read still run after {_SETTLE_S:.0f} s: {oldest_transaction(connection)}",
-                hint="End them. It is tried again by itself.",
+                hint="End them. A continuous query retries automatically.",
             )
         time.sleep(0.05)

@@ -78,7 +78,7 @@ def describe(connection: Connection, path: EntityPath) -> EntityDescription:
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"the table {schema}.{table} does not exist",
-            hint="LIST ENTITIES IN database.schema shows those that do.",
+            hint="LIST ENTITIES IN database.schema lists its tables.",
         )
     oid, kind, identity = row
     columns = tuple(

@@ -52,7 +52,7 @@ _KINDS = (
         ExternalError,
         _AWAY,
         "S3 asks to slow down",
-        "It is tried again by itself, more slowly. More folders take more requests.",
+        "A continuous query retries automatically, more slowly. More folders take more requests.",
     ),
     Reaction(
         r"AccessDenied\w*\) when calling the AssumeRole",

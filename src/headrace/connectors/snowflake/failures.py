@@ -81,7 +81,7 @@ _NUMBERS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such database, schema or table at {server}, or the store's role may not see it",
-        "LIST ENTITIES shows those that it sees.",
+        "LIST ENTITIES lists the objects that the store's role may read.",
         detail=True,
     ),
     Reaction(
@@ -89,7 +89,7 @@ _NUMBERS = (
         UserError,
         SqlState.UNDEFINED_COLUMN,
         "the table has no such column",
-        "DESCRIBE ENTITY shows those that it has.",
+        "DESCRIBE ENTITY lists its columns.",
         detail=True,
     ),
     Reaction(

@@ -102,7 +102,7 @@ class Output:
                 raise ExternalError(
                     SqlState.REMOTE_UNAVAILABLE,
                     f"{self._snowflake.server} did not move the query's mark in {MARKS}",
-                    hint="It is tried again by itself.",
+                    hint="A continuous query retries automatically.",
                 )
             return
         fail_point("inside_transaction")
@@ -118,7 +118,7 @@ class Output:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
                 f"{self._snowflake.server} took {loaded} of {sum(files.values())} rows from the stage",
-                hint="It is tried again by itself.",
+                hint="A continuous query retries automatically.",
             )
 
 
