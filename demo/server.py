@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from harness.ports import free_port
 from headrace.client import Client
 from headrace.core.context import SessionContext
 from headrace.sql import parse
@@ -28,7 +28,7 @@ class Server:
         self.folder = folder
         self.url = ""
         self._port = port
-        self._kafka_port = _free_port()
+        self._kafka_port = free_port()
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -108,9 +108,3 @@ class Server:
         if self._process is None:
             raise RuntimeError("the server is not started")
         return self._process.pid
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

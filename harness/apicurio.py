@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 import subprocess
 import tarfile
 import tempfile
@@ -22,6 +21,7 @@ import httpx
 from jgo.maven import MavenContext
 
 from harness.patience import PATIENCE_S
+from harness.ports import free_port
 from headrace.runtime.guard import guarded
 from headrace.runtime.java import java_command
 from headrace.runtime.paths import cache_dir
@@ -57,9 +57,7 @@ class Apicurio(Registry):
     def __init__(self, folder: Path) -> None:
         self._log = folder / "apicurio.log"
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = int(probe.getsockname()[1])
+        self._port = free_port()
         super().__init__(f"http://127.0.0.1:{self._port}")
 
     def __enter__(self) -> Self:

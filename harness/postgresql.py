@@ -25,6 +25,7 @@ import psycopg
 
 from harness.authority import Authority
 from harness.patience import PATIENCE_S, until
+from harness.ports import free_port
 from headrace.runtime.guard import guarded
 
 USER, PASSWORD = "shop owner", "pa'ss \\word;= #"
@@ -75,9 +76,7 @@ class PostgresServer:
     def start(self) -> Self:
         """Returns when it answers; a server that was stopped starts again where it was, at the same port."""
         if not self.port:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                self.port = probe.getsockname()[1]
+            self.port = free_port()
             self._initialize()
         settings = {
             "port": str(self.port),

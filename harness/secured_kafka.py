@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -22,6 +20,7 @@ from harness.authority import Authority
 from harness.issuer import AUDIENCE, Issuer
 from harness.issuer import CLIENT as SERVICE
 from harness.patience import PATIENCE_S
+from harness.ports import free_port
 from headrace.runtime.kafka_broker import KafkaBroker
 
 USER, PASSWORD = "alice", 'pa"ss\\word;= #'
@@ -48,7 +47,7 @@ class SecuredBroker(KafkaBroker):
         self._host = host
         self._issuer = issuer
         listeners = ["SECURED", "MUTUAL", *(["TOKENED"] if issuer else [])]
-        self._ports = dict(zip(listeners, _free_ports(len(listeners)), strict=True))
+        self._ports = {listener: free_port() for listener in listeners}
         if issuer:
             self.java_options = [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={issuer.keys.as_uri()}"]
 
@@ -132,11 +131,3 @@ class SecuredBroker(KafkaBroker):
         # A properties file has an escape of its own; the last of two lines counts.
         lines += [f"{name}={value}".replace("\\", "\\\\") for name, value in added.items()]
         file.write_text("\n".join(lines) + "\n")
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]

@@ -20,6 +20,7 @@ from databricks import sql
 from harness.databricks.front import CLIENT, SECRET, TOKEN, WAREHOUSE, Front
 from harness.kinesis import ACCESS_KEY, REGION, SECRET_KEY
 from harness.patience import PATIENCE_S, until
+from harness.ports import free_port
 from harness.s3 import S3Client
 from headrace.runtime.extension import pyspark_folder
 from headrace.runtime.guard import guarded
@@ -86,7 +87,7 @@ class Workspace:
         return [json.loads(line) for key in sorted(keys) for line in self.bucket.get(key).splitlines()]
 
     def __enter__(self) -> Self:
-        port = _free_port()
+        port = free_port()
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 guarded(self._command(port), grace_s=2),
@@ -165,13 +166,6 @@ class Workspace:
             "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
             *(word for name, text in hive.items() for word in ("--hiveconf", f"{name}={text}")),
         ]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 __all__ = ["CATALOG", "CLIENT", "SECRET", "TOKEN", "WAREHOUSE", "Front", "Workspace"]

@@ -21,6 +21,7 @@ from typing import Any, Self
 import boto3
 
 from harness.patience import PATIENCE_S, until
+from harness.ports import free_port
 from headrace.runtime.guard import guarded
 from headrace.runtime.webpage import install_packages, node_folder
 
@@ -60,7 +61,7 @@ class StandIn:
 
     def start(self) -> Self:
         """Returns when it answers."""
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         with (self._at / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 guarded(self._command(), grace_s=2),
@@ -126,7 +127,7 @@ class KinesisServer(StandIn):
     def _environment(self) -> Mapping[str, str]:
         return {
             "KINESIS_MOCK_PLAIN_PORT": str(self.port),
-            "KINESIS_MOCK_TLS_PORT": str(_free_port()),
+            "KINESIS_MOCK_TLS_PORT": str(free_port()),
             "KINESIS_MOCK_CERT_PATH": str(_HERE / "node_modules" / "kinesis-local" / "server.json"),
             "AWS_REGION": REGION,
             "LOG_LEVEL": "WARN",
@@ -225,9 +226,3 @@ def _field(number: int, content: bytes) -> bytes:
 
 def _varint(number: int) -> bytes:
     return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

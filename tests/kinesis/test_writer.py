@@ -114,7 +114,7 @@ def test_an_authority_of_ones_own_is_trusted_and_no_other(
             with pytest.raises(ExternalError) as caught:
                 KINESIS.test({**secure, **said})
             assert "the certificate of the Kinesis store is not trusted" in caught.value.text()
-            assert "give 'tls.ca_cert_file'" in caught.value.text()
+            assert "set 'tls.ca_cert_file'" in caught.value.text()
         other_name = {**secure, "uris": front.uri(), "tls.ca_cert_file": authority.pem}
         with pytest.raises(ExternalError) as caught:
             KINESIS.test(other_name)

@@ -24,7 +24,7 @@ from headrace.runtime.paths import cache_dir, package_folder, shipped, source_tr
 
 _COMPILER_OPTIONS = ("-deprecation", "-feature", "-unchecked", "-Wunused", "-Werror", "-encoding", "UTF-8")
 _COMPILE_TIMEOUT_S = 600
-_TEST_TIMEOUT_S = 900
+_TEST_TIMEOUT_S = 2700
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 _TEST_SUFFIXES = ("Suite", "Test")
 
