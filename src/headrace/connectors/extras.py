@@ -17,5 +17,5 @@ def client_module(module: str, *, extra: str, label: str) -> ModuleType:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"this server has no client for {label}: the Python package {(error.name or module).partition('.')[0]} is missing",
-            hint=f"Who runs the server installs it with pip install 'headrace[{extra}]', and starts the server again.",
+            hint=f"The operator of the server installs the package with pip install 'headrace[{extra}]', and restarts the server.",
         ) from None

@@ -31,7 +31,7 @@ def refuse_time(start: PrintStart, of: str) -> None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"the rows of a {of} have no time to be printed from",
-            hint="Use 'starting.position' = 'earliest' for all of them.",
+            hint="Use 'starting.position' = 'earliest' to print all rows.",
         )
 
 

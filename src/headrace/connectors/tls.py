@@ -31,7 +31,7 @@ def _certificates(text: str) -> str:
         certificates = load_pem_x509_certificates(text.encode())
     except ValueError:
         raise ValueError(
-            "expected the PEM text of a certificate, perhaps with those that vouch for it"
+            "expected the PEM text of a certificate, optionally followed by its issuers' certificates"
         ) from None
     return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
@@ -110,7 +110,7 @@ def client_tls_properties(reader: PropertyReader) -> dict[str, str]:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"{TLS_CLIENT_KEY.name} is not the key of the first certificate of {TLS_CLIENT_CERT.name}",
-            hint="Put the client's own certificate first, and those that vouch for it after it.",
+            hint="Put the client's own certificate first, and its issuers' certificates after it.",
             span=given,
         )
     return texts

@@ -382,7 +382,7 @@ def test_values_as_the_driver_takes_them() -> None:
     [
         ("ORA-00942", 'ORA-00942: table or view "S"."T" does not exist', UserError, "3D007", '"S"."T" does not exist'),
         ("ORA-01918", "ORA-01918: user 'X' does not exist", UserError, "3D007", "no such schema"),
-        ("ORA-00955", "ORA-00955: name is already used", UserError, "42710", "there already"),
+        ("ORA-00955", "ORA-00955: name is already used", UserError, "42710", "already exists"),
         ("ORA-00904", 'ORA-00904: "X": invalid identifier', UserError, "42703", "no such column"),
         ("ORA-01031", "ORA-01031: insufficient privileges", ExternalError, "57015", "lacks a right"),
         ("ORA-01950", "ORA-01950: no privileges on tablespace 'USERS'", ExternalError, "57015", "lacks a right"),
@@ -400,7 +400,7 @@ def test_values_as_the_driver_takes_them() -> None:
         ("ORA-01089", "ORA-01089: immediate shutdown in progress", ExternalError, "57015", "starting or stopping"),
         ("ORA-03113", "DPY-4011: closed the connection\nORA-03113: end-of-file", ExternalError, "57015", "closed the connection"),
         ("DPY-4011", "DPY-4011: the database or network closed the connection", ExternalError, "57015", "closed the connection"),
-        ("DPY-3022", "DPY-3022: named time zones are not supported in thin mode", UserError, "22000", "cannot be had"),
+        ("DPY-3022", "DPY-3022: named time zones are not supported in thin mode", UserError, "22000", "cannot return a value"),
         ("ORA-00600", "ORA-00600: internal error code", ExternalError, "57015", "reported an error"),
     ],
 )  # fmt: skip
@@ -419,8 +419,8 @@ def test_whose_fault_an_error_is(
         ("ORA-01017", "ORA-01017: invalid credential or not authorized", "authentication: db:1521 refused the store's user"),
         ("ORA-28000", "ORA-28000: The account is locked.", "authentication: db:1521 has locked"),
         ("ORA-01045", "ORA-01045: login denied; user X lacks CREATE SESSION privilege", "may not connect"),
-        ("DPY-3015", "DPY-3015: password verifier type 0x939 is not supported", "in a form of Oracle 10"),
-        ("DPY-6005", "DPY-6005: cannot connect to database (CONNECTION_ID=x).\nDPY-3001: Native Network Encryption", "asks for what"),
+        ("DPY-3015", "DPY-3015: password verifier type 0x939 is not supported", "format of Oracle 10"),
+        ("DPY-6005", "DPY-6005: cannot connect to database (CONNECTION_ID=x).\nDPY-3001: Native Network Encryption", "requires a protocol"),
         ("DPY-6005", "DPY-6005: no (CONNECTION_ID=x).\nDPY-6006: The name on the server certificate does not match", "not to be trusted"),
         ("DPY-3010", "DPY-3010: connections to this database server version are not supported", "older than Oracle 12.1"),
         ("ORA-01033", "ORA-01033: ORACLE initialization or shutdown in progress", "starting or stopping"),

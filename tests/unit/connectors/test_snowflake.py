@@ -245,7 +245,7 @@ def test_a_table_without_a_declared_key_may_be_upserted_and_another_key_may_not(
         (390144, "08001", "JWT token is invalid. [0f]", ExternalError, "57015", "refused the user's key"),
         (606, "57P03", "No active warehouse selected in the current session.", ExternalError, "57015", "no warehouse"),
         (2003, "02000", "SQL compilation error:\nObject 'A' does not exist.", UserError, "3D007", "Object 'A' does not exist"),
-        (2002, "42710", "SQL compilation error:\nObject 'A' already exists.", UserError, "42710", "there already"),
+        (2002, "42710", "SQL compilation error:\nObject 'A' already exists.", UserError, "42710", "table already exists"),
         (3001, "42501", "SQL access control error:\nInsufficient privileges", ExternalError, "57015", "lacks a right"),
         (904, "42000", "SQL compilation error: error line 1 at position 7\ninvalid X", UserError, "42703", "invalid X"),
         (100078, "22000", "String 'abcd' is too long and would be truncated", UserError, "22000", "too long"),

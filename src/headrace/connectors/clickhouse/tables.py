@@ -97,7 +97,7 @@ def tables(clickhouse: ClickHouse, database: str) -> list[str]:
         raise UserError(
             SqlState.ENTITY_NOT_FOUND,
             f"the database {database} does not exist in the store",
-            hint="LIST ENTITIES shows those that do.",
+            hint="LIST ENTITIES lists the databases.",
         )
     return names
 

@@ -27,7 +27,8 @@ _KINDS = (
         ExternalError,
         _AWAY,
         "bucket: the warehouse cannot use files of the store's bucket",
-        "Let Unity Catalog have an external location for it, and grant the user READ FILES; CREATE EXTERNAL TABLE for tables in it.",
+        "Create an external location for the bucket in Unity Catalog, and grant the user READ FILES on it; "
+        "tables in the bucket also need CREATE EXTERNAL TABLE.",
         detail=True,
     ),
     Reaction(
@@ -59,7 +60,7 @@ _KINDS = (
         r"ALREADY_EXISTS|DELTA_CREATE_TABLE_SCHEME_MISMATCH|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION|DELTA_CREATE_TABLE",
         UserError,
         SqlState.DUPLICATE_ENTITY,
-        "it is there already, or another table is at its location",
+        "the table already exists, or another table has its location",
         "Choose another name or location, or drop it first; an external table's files stay when it is dropped.",
         detail=True,
     ),
@@ -67,7 +68,7 @@ _KINDS = (
         r"INVALID_SCHEMA_OR_RELATION_NAME|INVALID_ATTRIBUTE_NAME_SYNTAX|INVALID_OBJECT_NAME|IDENTIFIER_TOO",
         UserError,
         SqlState.INVALID_PARAMETER,
-        "Databricks does not take the name",
+        "Databricks does not accept the name",
         "Use letters, digits and underscores.",
         detail=True,
     ),

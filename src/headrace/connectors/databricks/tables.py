@@ -108,7 +108,7 @@ def create(
         raise _unfit(
             path,
             f"columns differ in case only: {', '.join(twice)}",
-            "Databricks takes them as one: name them otherwise.",
+            "Databricks ignores case in column names: rename one of the columns.",
         )
     for column in columns:
         if column.name in key and isinstance(column.type, Array | Map | Struct):

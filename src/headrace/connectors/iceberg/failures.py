@@ -36,7 +36,7 @@ _KINDS = (
         r"AlreadyExistsException",
         UserError,
         SqlState.DUPLICATE_ENTITY,
-        "the table or namespace is there already",
+        "the table or namespace already exists",
         "Choose another name, or drop it first.",
     ),
     Reaction(
@@ -118,7 +118,7 @@ _KINDS = (
         ExternalError,
         _AWAY,
         "authorization: the catalog does not allow this",
-        "Grant it to the store's client in the catalog.",
+        "Grant the right to the store's client in the catalog.",
     ),
     Reaction(
         r"UnknownHostException|NameResolutionError|Name or service not known|nodename nor servname|Failed to resolve"

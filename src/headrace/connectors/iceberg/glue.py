@@ -78,8 +78,8 @@ class GlueCatalog:
             if not _is_iceberg(answer):
                 raise UserError(
                     SqlState.ENTITY_NOT_FOUND,
-                    f"{database}.{table} is no table of Iceberg",
-                    hint="LIST ENTITIES IN database shows those that are.",
+                    f"{database}.{table} is not an Iceberg table",
+                    hint="LIST ENTITIES IN database lists the Iceberg tables.",
                 )
             bucket, key = _place(answer["Parameters"][_METADATA])
             body = self._s3.get_object(Bucket=bucket, Key=key)["Body"].read(_METADATA_BYTES_MAX)
@@ -141,7 +141,7 @@ def _database(namespace: tuple[str, ...]) -> str:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"expected one of Glue's databases, found {'.'.join(namespace)}",
-            hint="Glue's databases have no levels below them.",
+            hint="Glue's databases are not nested: use one name.",
         )
     return namespace[0]
 
@@ -155,7 +155,7 @@ def read_metadata(body: bytes) -> Any:
     except (ValueError, zlib.error):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "the table's metadata cannot be read: it is no JSON, or larger than 64 MiB",
+            "the table's metadata cannot be read: the file is not JSON, or larger than 64 MiB",
             hint="Expire old snapshots with OPTIMIZE ENTITY: fewer snapshots need less metadata.",
         ) from None
 

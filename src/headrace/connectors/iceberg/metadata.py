@@ -167,7 +167,7 @@ def our_type(kind: Any, column: str) -> DataType:
     raise UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
         f"the column {column} of the table has Iceberg's type {kind if isinstance(kind, str) else '?'}, which is not read here",
-        hint="Change the column to a timestamp or a string in a tool that can.",
+        hint="Change the column to a timestamp or a string with another tool.",
     )
 
 

@@ -149,7 +149,7 @@ class RestCatalog:
             for part in answer.iter_bytes():
                 text += part
                 if len(text) > _ANSWER_BYTES_MAX:
-                    raise CatalogAnswerError("no catalog: an answer has no end")
+                    raise CatalogAnswerError("the catalog's response is too long")
         try:
             payload = json.loads(text) if text else {}
         except ValueError:

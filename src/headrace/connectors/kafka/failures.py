@@ -162,7 +162,7 @@ _KINDS = (
         ExternalError,
         _UNREACHABLE_STATE,
         "the Kafka broker does not know a request that is needed",
-        "Use Apache Kafka 2.5 or later, or what speaks its protocol as completely.",
+        "Use Apache Kafka 2.5 or later, or a broker that supports the same requests.",
     ),
     Reaction(
         r"ProducerFenced|InvalidProducerEpoch|\b_FENCED\b|PRODUCER_FENCED|INVALID_PRODUCER_EPOCH",

@@ -87,7 +87,7 @@ def _issued(properties: Mapping[str, str]) -> Token:
     match answer:
         case {"access_token": str() as text, "expires_in": int() | float() as lifetime} if lifetime > 0:
             return Token(text, client, requested_at + lifetime, requested_at + lifetime * USED_FOR)
-    raise _refusal(f"the token endpoint {endpoint} answers without 'access_token' and 'expires_in'")
+    raise _refusal(f"the token endpoint {endpoint} returned no 'access_token' and 'expires_in'")
 
 
 def _posted(
@@ -104,7 +104,7 @@ def _posted(
             for part in response.iter_bytes():
                 content += part
                 if len(content) > ANSWER_BYTES_MAX or time.monotonic() > started + _TIMEOUT_S:
-                    raise _refusal(f"the token endpoint {endpoint} answers with too much")
+                    raise _refusal(f"the token endpoint {endpoint} returned too long a response")
     except httpx.HTTPError as error:
         untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
         reason = "its certificate is not trusted" if untrusted else "it does not answer over HTTPS"
@@ -120,5 +120,5 @@ def _refusal(message: str) -> ExternalError:
     return ExternalError(
         SqlState.REMOTE_UNAVAILABLE,
         f"authentication: {message}",
-        hint="Check 'kafka.sasl.oauthbearer.…', and 'tls.ca_cert_file' where the issuer's authority is no public one.",
+        hint="Check 'kafka.sasl.oauthbearer.…', and 'tls.ca_cert_file' if no public authority signed the issuer's certificate.",
     )

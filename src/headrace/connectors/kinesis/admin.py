@@ -174,7 +174,7 @@ def _wait(client: Any, store: Mapping[str, str], stream: str, status: str | None
     raise ExternalError(
         SqlState.REMOTE_UNAVAILABLE,
         f"the stream {stream!r} was not {status or 'gone'} within {_CHANGE_TIMEOUT_S:.0f} s",
-        hint="AWS is still at it: DESCRIBE ENTITY shows the stream when it is done.",
+        hint="AWS is still changing the stream: DESCRIBE ENTITY shows its state.",
     )
 
 

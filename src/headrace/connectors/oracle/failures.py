@@ -36,7 +36,8 @@ _CONNECTING = (
         ExternalError,
         _AWAY,
         "service: the listener at {server} knows none of that name",
-        "Check the service in 'uris', or 'oracle.db.name'; `lsnrctl services` shows them, but for a database that has just started.",
+        "Check the service in 'uris', or 'oracle.db.name'; "
+        "`lsnrctl services` lists the services; a database that has just started may be missing.",
     ),
     Reaction(
         r"DPY-6000",
@@ -72,15 +73,16 @@ _CONNECTING = (
         r"DPY-3015",
         ExternalError,
         _AWAY,
-        "authentication: {server} keeps the user's password in a form of Oracle 10",
-        "Set the user's password again: it is then kept in the forms of today.",
+        "authentication: {server} stores the user's password in the format of Oracle 10",
+        "Set the user's password again: Oracle then stores it in a current format.",
     ),
     Reaction(
         r"DPY-3001",
         ExternalError,
         _AWAY,
-        "{server} asks for what the thin driver does not speak",
-        "It is mostly Native Network Encryption: use TLS, or have SQLNET.ENCRYPTION_SERVER and CRYPTO_CHECKSUM_SERVER not REQUIRED.",
+        "{server} requires a protocol that the thin driver does not support",
+        "The usual cause is Native Network Encryption: "
+        "use TLS, or set SQLNET.ENCRYPTION_SERVER and CRYPTO_CHECKSUM_SERVER to another value than REQUIRED.",
         detail=True,
     ),
     Reaction(
@@ -88,7 +90,7 @@ _CONNECTING = (
         ExternalError,
         _AWAY,
         "{server} is older than Oracle 12.1",
-        "The thin driver speaks with 12.1 and later.",
+        "The thin driver requires Oracle 12.1 or later.",
     ),
     Reaction(
         r"CERTIFICATE_VERIFY_FAILED|DPY-6006",
@@ -101,7 +103,7 @@ _CONNECTING = (
         r"\[SSL",
         ExternalError,
         _AWAY,
-        "TLS: {server} speaks none there",
+        "TLS: {server} does not speak TLS on this port",
         "Use the listener's port for TCPS, or set 'tls.disabled' to TRUE.",
     ),
     _STOPPING,
@@ -121,7 +123,7 @@ _ANSWERS = (
         r"ORA-00955",
         UserError,
         SqlState.DUPLICATE_ENTITY,
-        "the table is there already",
+        "the table already exists",
         "Choose another name, or drop it first.",
     ),
     Reaction(
@@ -137,7 +139,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "the store's user lacks a right at {server}",
-        "GRANT it to the user in Oracle.",
+        "Grant the right to the user in Oracle.",
         detail=True,
     ),
     Reaction(
@@ -169,7 +171,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "{server} no longer keeps the table's state of the time when the query started to read",
-        "Run the statement again; to keep earlier states longer, raise UNDO_RETENTION in Oracle.",
+        "Run the statement again; to retain earlier states longer, raise UNDO_RETENTION in Oracle.",
         detail=True,
     ),
     Reaction(
@@ -192,7 +194,7 @@ _ANSWERS = (
         r"DPY-.*",
         UserError,
         SqlState.DATA_EXCEPTION,
-        "a value cannot be had from Oracle",
+        "Oracle cannot return a value",
         "Leave the column out, or declare it as VARCHAR, which takes Oracle's own text of a value.",
         detail=True,
     ),

@@ -216,7 +216,7 @@ def column(name: str, kind: DataType, values: Sequence[Any], target: pa.DataType
     except (pa.ArrowInvalid, OverflowError):
         state, problem = SqlState.NUMERIC_VALUE_OUT_OF_RANGE, "does not fit the type"
     except (pa.ArrowTypeError, TypeError, ValueError, AttributeError):
-        state, problem = SqlState.DATA_EXCEPTION, "is no value of the type"
+        state, problem = SqlState.DATA_EXCEPTION, "is not a value of the type"
     raise UserError(
         state,
         f"a value of the column {printed(name)} {problem} {kind}, which the relation has there",

@@ -90,7 +90,7 @@ class PostgresEntities:
         if not isinstance(row, dict) or not row or key is not None:
             raise UserError(
                 SqlState.INVALID_RECORD,
-                "expected a JSON object with the values of columns, and no key beside it",
+                "expected a JSON object with the values of columns, and no separate key",
                 hint="""Write VALUE('{"column": "value"}').""",
             )
         with _of_table(store, path) as connection:

@@ -108,7 +108,7 @@ _ANSWERS = (
         UserError,
         SqlState.ENTITY_NOT_FOUND,
         "there is no such table at {server}",
-        "LIST ENTITIES shows those that there are.",
+        "LIST ENTITIES IN database.schema lists the tables.",
         detail=True,
     ),
     Reaction(
@@ -123,7 +123,7 @@ _ANSWERS = (
         "42P07",
         UserError,
         SqlState.DUPLICATE_ENTITY,
-        "the table is there already",
+        "the table already exists",
         "Choose another name, or drop it first.",
         detail=True,
     ),
@@ -140,7 +140,7 @@ _ANSWERS = (
         ExternalError,
         _AWAY,
         "the store's user lacks a right at {server}",
-        "GRANT it to the user in PostgreSQL.",
+        "Grant the right to the user in PostgreSQL.",
         detail=True,
     ),
     Reaction(

@@ -27,7 +27,7 @@ def read_tables(
     if upsert and listed is not None:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            "a changelog is of one table",
+            "a changelog reads exactly one table",
             hint=f"CREATE STREAM takes '{TABLE_LIST.name}'.",
         )
     if not upsert:
@@ -64,7 +64,7 @@ def _table(
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{where} is a {description.configs['kind']}, of which no changes can be read",
-            hint="Read the tables that are under it.",
+            hint="Read its tables instead.",
         )
     if not description.key:
         raise UserError(

@@ -69,7 +69,8 @@ def prepare(
     except psycopg.errors.InsufficientPrivilege as error:
         names = ", ".join(f"ONLY {table.schema}.{table.name}" for table in tables)
         raise _lacks_right(
-            error, f"Let the tables' owner do it: CREATE PUBLICATION {slot} FOR TABLE {names}."
+            error,
+            f"The tables' owner can create the publication: CREATE PUBLICATION {slot} FOR TABLE {names}.",
         ) from None
     publication.read(connection, slot, tables)
     row = connection.execute(
@@ -82,7 +83,7 @@ def prepare(
     if plugin != "pgoutput" or not of_database:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the replication slot {slot} is there, and not one of pgoutput for this database",
+            f"the replication slot {slot} exists, but does not use pgoutput, or belongs to another database",
             hint="Name another with 'postgresql.slot.name'.",
         )
     if status == "lost":
@@ -94,7 +95,7 @@ def _check_server(connection: Connection, slot: str) -> None:
     if not _SLOT.match(slot):
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{slot!r} is no name of a slot",
+            f"{slot!r} is not a valid slot name",
             hint="Use up to 63 lower-case letters, digits and '_'.",
         )
     if connection.info.server_version < _OLDEST_SERVER:
@@ -107,7 +108,7 @@ def _check_server(connection: Connection, slot: str) -> None:
     if level != "logical":
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the server writes a log from which no changes can be read: its wal_level is {level}",
+            f"the server's log does not contain row changes: its wal_level is {level}",
             hint="Set wal_level = logical in the server's configuration, and restart it.",
         )
 
@@ -125,7 +126,7 @@ def _create(connection: Connection, slot: str, wait_s: float) -> int:
     except psycopg.errors.QueryCanceled:
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
-            f"the replication slot {slot} waits for transactions that are older than it: {oldest_transaction(connection)}",
+            f"the replication slot {slot} waits for transactions that are older than the slot: {oldest_transaction(connection)}",
             hint="End them. A continuous query retries automatically.",
         ) from None
     finally:

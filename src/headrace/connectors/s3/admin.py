@@ -121,7 +121,7 @@ class S3Folders:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "a bucket is not dropped here",
-                hint="Name a folder of it, or drop it in AWS.",
+                hint="Drop a folder of the bucket, or drop the bucket in AWS.",
             )
         with classified(store, bucket):
             client = s3(store)

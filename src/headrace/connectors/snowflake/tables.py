@@ -111,7 +111,7 @@ def create(snowflake: Snowflake, path: EntityPath, columns: Sequence[Column], ke
     if exists(snowflake, path):
         raise UserError(
             SqlState.DUPLICATE_ENTITY,
-            f"the table {path_text(path)} is there already",
+            f"the table {path_text(path)} already exists",
             hint="Choose another name, or drop it first.",
         )
     snowflake.execute(create_sql(path, columns, key))

@@ -94,7 +94,7 @@ def _check_whole(session: SparkSession, table: str, request: RowRequest) -> None
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"the first snapshots of {path_text(request.entity)} have been removed: a stream from the start would miss their rows",
-            hint="Start at 'starting.position' = 'latest', and read the rows that are there as a TABLE.",
+            hint="Start at 'starting.position' = 'latest', and read the existing rows as a TABLE.",
         )
 
 

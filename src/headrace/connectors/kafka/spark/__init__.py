@@ -207,7 +207,7 @@ def _check(
     raise UserError(
         SqlState.INVALID_PARAMETER,
         f"'{STARTING_OFFSETS.name}': {wrong}",
-        hint="Name offsets that the topic has, or one after the last for what comes next.",
+        hint="Use offsets that the topic contains, or the last offset plus one to read new records only.",
     )
 
 
