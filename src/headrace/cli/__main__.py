@@ -11,7 +11,7 @@ _OPTION = "--with-kafka"
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    # httpx has a command line of its own, and imports rich and pygments for it: a fifth of a second of each start of ours.
+    # httpx imports rich and pygments for its own command line, which would slow down each start by a fifth of a second.
     sys.modules["httpx._main"] = None  # type: ignore[assignment]
     from headrace.cli.commands import app
 

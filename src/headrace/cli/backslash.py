@@ -5,7 +5,7 @@ from __future__ import annotations
 HELP_WORDS = ("\\?", "\\h", "\\help", "help", "?")
 LEAVE_WORDS = ("\\q", "quit", "exit")
 
-# Command: its SQL, its SQL with a name, what the name is, what it does.
+# Command: SQL without a name, SQL with a name, the kind of name, and a description.
 _SQL: dict[str, tuple[str | None, str | None, str, str]] = {
     "\\l": ("LIST DATABASES;", None, "", "databases"),
     "\\dn": ("LIST SCHEMAS;", "LIST SCHEMAS IN DATABASE {};", "[DATABASE]", "schemas"),
@@ -46,13 +46,13 @@ def is_command(text: str) -> bool:
 
 
 def parts(text: str) -> tuple[str, str]:
-    """Return a command's word and what follows it, without a semicolon at the end; a `+` is dropped."""
+    """Split a command into its word and its argument. A final semicolon and a `+` are dropped."""
     argument = text.strip().rstrip(";").partition(" ")[2].strip()
     return _word(text), argument
 
 
 def sql_of(text: str) -> str | None:
-    """Return the SQL that a command stands for; None when it is none of those, or lacks its name or has one too many."""
+    """Return the SQL of a backslash command; None if the command is unknown, or if its number of names is wrong."""
     word, name = parts(text)
     if word not in _SQL:
         return None

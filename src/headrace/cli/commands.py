@@ -80,12 +80,12 @@ def up(
     command = [sys.executable, "-m", "headrace.server"]
     if with_kafka:
         command += ["--with-kafka", str(kafka_port)]
-    # The server takes this process over: its id, its signals and its streams are those that the caller knows.
+    # The server replaces this process, so that the caller keeps the process id, the signals and the streams.
     os.execve(sys.executable, command, {**os.environ, **settings})  # noqa: S606
 
 
 class _InOrder(TyperCommand):
-    """A command that knows in which order its options were given; click keeps the values of each apart."""
+    """Command that records the order of its options; click only keeps the values of each option."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse, and keep the options' names in `meta`."""

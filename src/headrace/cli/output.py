@@ -20,7 +20,7 @@ from headrace.core.resultset import Cell
 _NUMERIC = re.compile(r"(TINYINT|SMALLINT|INTEGER|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 _INTEGRAL = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _NESTED = ("ARRAY", "MAP", "STRUCT")
-# Escape sequences in somebody's records, names or messages must not reach the terminal.
+# Escape sequences in records, names and messages must not reach the terminal.
 _CONTROL = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
@@ -67,14 +67,14 @@ def printer(output: str, out: TextIO) -> Printer:
 def terminal_width(out: TextIO) -> int | None:
     """Return the number of columns of the terminal behind `out`; None without a terminal: lines may have any length."""
     try:
-        # Some terminals say 0: they do not know.
+        # Some terminals report 0 when they do not know their width.
         return (os.get_terminal_size(out.fileno()).columns or None) if out.isatty() else None
     except (OSError, ValueError):
         return None
 
 
 class JsonLinesPrinter:
-    """Printer of one object a row: numbers, booleans and nested values as JSON's own, everything else as text.
+    """Printer of one JSON object per row: numbers, booleans and nested values as JSON, everything else as text.
 
     The summary of a statement that changes something is no row, and is said.
     """
@@ -85,7 +85,7 @@ class JsonLinesPrinter:
 
     def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
         """See Printer."""
-        # A column of the result may have that name; none can have the other.
+        # A column of the result may have the first name; no column can have the second.
         op = (
             replace(_JSON_OP, name=OP)
             if any(column.name == _JSON_OP.name for column in columns)
@@ -141,11 +141,11 @@ def _json_value(value: Cell, kind: str) -> object:
 
 
 class TablePrinter:
-    """A grid. Columns are as wide as the first rows need; when later rows need more, it goes on wider under a new header.
+    """A grid. Columns are as wide as the first rows need; if later rows need more, the grid continues with wider columns and a new header.
 
-    Nothing is cut: what does not fit into `width` is wrapped inside its cell. When that would tear words such as ids apart, or
-    `is_expanded` is set, each row is a record instead: one line for each column. A statement that changes something answers with
-    its summary alone.
+    No value is cut: a value that is wider than its column wraps inside its cell. If wrapping would split words such as ids, or if
+    `is_expanded` is set, each row is printed as a record with one line for each column. A statement that changes something
+    prints only its summary.
     """
 
     def __init__(self, out: TextIO, *, width: int | None) -> None:

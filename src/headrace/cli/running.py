@@ -1,4 +1,4 @@
-"""Statements of a text, run one by one: what is sent, what is written, how failures are shown."""
+"""Execution of a text's statements one by one, with their output and their errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHERE_TOKENS_ARE = "Pass it with --token or HEADRACE_TOKEN, or name the data dir
 PATIENCE_S = 3.0
 """After this a user at a terminal is told that a statement is still being worked on."""
 
-# What a caret line underlines: the server names only where it begins.
+# Text that the caret line underlines: the server reports only its start.
 _MARKED = re.compile(r'"(?:[^"]|"")*"|`[^`]*`|\'[^\'\n]*\'|\w+(?:\.\w+)*|\S')
 
 
@@ -70,7 +70,7 @@ def file_text(name: str) -> Text:
 
 
 async def check_text(client: Client, text: Text) -> int:
-    """Say all that is wrong with a text; returns the exit code."""
+    """Print all errors of a text; return the exit code."""
     problems = await client.check(text.content)
     for problem in problems:
         source = (
@@ -87,7 +87,7 @@ async def check_text(client: Client, text: Text) -> int:
 async def run_text(client: Client, text: Text, out: Printer, limits: Limits) -> int:
     """Run the statements of one text one by one; returns the exit code of the first that fails, or 0.
 
-    A text that is one of the prompt's commands runs the SQL that it stands for.
+    If the text is a backslash command, run the SQL of the command.
     """
     if text.source is None and backslash.is_command(text.content.strip()):
         sql = backslash.sql_of(text.content)
@@ -163,7 +163,7 @@ async def _keep_copied(client: Client, statement: str, answer: Answer) -> None:
 
 @contextmanager
 def _patience() -> Iterator[asyncio.TimerHandle]:
-    """Tells a user who waits for long that this is no fault, unless the timer is cancelled before."""
+    """Prints that a long wait is normal, unless the timer is cancelled first."""
     timer = asyncio.get_running_loop().call_later(
         PATIENCE_S,
         _tell,
@@ -248,7 +248,7 @@ async def _batches(rows: AsyncIterator[LiveRow]) -> AsyncGenerator[list[LiveRow]
 
 
 def report(error: ClientError, text: Text | None = None, start: int = 0) -> int:
-    """Say on standard error what went wrong and where; `start` is the statement's offset in `text`. Returns the exit code."""
+    """Print an error and its position to standard error; `start` is the statement's offset in `text`. Returns the exit code."""
     if isinstance(error, SqlError):
         say(describe(error, text, start))
         return exit_codes.STATEMENT_FAILED

@@ -32,7 +32,7 @@ class Server:
 
 
 def local_token(url: str, data_dir: Path | None) -> str | None:
-    """Return the token that a server on this machine made at its first start; never one to send elsewhere."""
+    """Return the token that a server on this machine created at its first start. The token must not be sent to another machine."""
     host = urlsplit(url).hostname or ""
     try:
         is_here = host == "localhost" or ip_address(host).is_loopback
@@ -60,7 +60,7 @@ def run(server: Server, sources: Sequence[Text], output: str, limits: Limits) ->
 
 
 def check(server: Server, sources: Sequence[Text]) -> int:
-    """Say all that is wrong with the texts, none of which is run; returns the exit code."""
+    """Print all errors of the texts without running them; return the exit code."""
 
     async def go() -> int:
         code = exit_codes.OK

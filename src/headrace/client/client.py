@@ -44,7 +44,7 @@ _ANSWER_TIMEOUT_S = 120.0
 
 
 class LiveRow(NamedTuple):
-    """A row of a live result; of a changelog `op` says what it does to its key: `+I` inserts, `+U` updates, `-D` deletes."""
+    """A row of a live result; in a changelog, `op` is the change to the row's key: `+I` inserts, `+U` updates, `-D` deletes."""
 
     cells: tuple[Cell, ...]
     op: str | None = None
@@ -71,7 +71,7 @@ class Answer:
     ) -> AsyncGenerator[LiveRow]:
         """Yield the rows as they come, until the query ends; leaving the iterator (`aclose`) ends the query.
 
-        `on_started` is called once the query really runs: what is written to its sources from then on, it sees.
+        `on_started` is called once the query runs: the query reads every record that is written to its sources after that.
 
         Raises SqlError with the query's error, ConnectionFailedError when the connection is lost.
         """
@@ -114,7 +114,7 @@ class Client:
             timeout=httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
             # A proxy of the environment leads away from this machine.
             trust_env=not self._is_local,
-            # Over plain http nobody is trusted, and the authorities need not be read.
+            # Plain http uses no certificates, so the authorities need not be loaded.
             verify=trusted() if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
 
@@ -141,7 +141,7 @@ class Client:
     async def execute(
         self, text: str, *, context: SessionContext | None = None, files: Mapping[str, bytes] | None = None
     ) -> Answer:
-        """Run the statements of `text` in `context` (default: the client's own, which the answer then replaces).
+        """Run the statements of `text` in `context` (default: the client's own context, which the response then replaces).
 
         `files` are those that statements name, by their names. Waits for the end of a bounded statement, however long, and gathers
         all its rows.

@@ -3,8 +3,8 @@
 ClientError
 ├── SqlError                      the server refused or failed a statement
 ├── AuthenticationFailedError     the token is not valid
-├── RequestRefusedError           the server refused the request itself, such as one that is too large
-└── ConnectionFailedError         a lost connection, or an answer that is not ours
+├── RequestRefusedError           the server refused the request itself, for example because the request is too large
+└── ConnectionFailedError         a lost connection, or a response that is not Headrace's
     └── ServerUnreachableError    nothing answers at the address
 """
 

@@ -10,7 +10,7 @@ import httpx
 
 
 def trusted() -> ssl.SSLContext:
-    """Return a context that believes certificates of the usual authorities, and of those in the file that `SSL_CERT_FILE` names."""
+    """Return a TLS context that trusts the usual authorities and the authorities in the file that `SSL_CERT_FILE` names."""
     context = httpx.create_ssl_context()
     file = os.environ.get("SSL_CERT_FILE")
     if file and Path(file).is_file():

@@ -76,7 +76,7 @@ def request_body(text: str, context: SessionContext, session_id: str) -> dict[st
 
 
 def read_answer(body: Any, sent: SessionContext) -> StatementAnswer:
-    """Return an answer to a statement sent in the context `sent`; raises ConnectionFailedError for what is none."""
+    """Parse the response to a statement that was sent in the context `sent`. Raises ConnectionFailedError for any other content."""
     try:
         metadata = body.get("metadata") or {}
         offered = metadata.get("dataplaneRequest")

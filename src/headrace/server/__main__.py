@@ -31,7 +31,7 @@ def main() -> int:
     for name in SECRETS:
         os.environ.pop(name, None)
     configure_logs()
-    # Imported here, so that wrong settings are told at once.
+    # Imported here, so that wrong settings are reported before the slow imports.
     from headrace.server.process import serve
 
     try:

@@ -1,4 +1,4 @@
-"""The application over its parts; `wiring` makes the real ones."""
+"""The application over its parts; `wiring` creates the real parts."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _add_gates(
     hosts: Hosts,
     refused: Callable[[Scope, str | None, str], None],
 ) -> None:
-    """Put the application behind what looks at each request before a route does."""
+    """Wrap the application in the middleware that checks each request before a route runs."""
     # The last one added is the outermost.
     app.add_middleware(BodyLimit, bytes_max=parts.settings.request_bytes_max)
     app.add_middleware(

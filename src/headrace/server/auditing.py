@@ -27,7 +27,7 @@ Audit = Callable[[AuditEntry], None]
 def refused_request(scope: Scope, who: ApiToken | Principal | None, reason: str) -> AuditEntry:
     """Return the entry of a request that was refused before anything was done; with its user if known.
 
-    A stranger chooses the path, so that it is left out: else each path would have an entry of its own.
+    The path is left out: an unauthenticated client chooses it, and each path would create a separate entry.
     """
     place = f"{scope['method']} {scope['path'][:_PATH_LENGTH_MAX]}: " if who is not None else ""
     return AuditEntry(

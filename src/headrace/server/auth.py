@@ -1,7 +1,7 @@
-"""Authentication: every HTTP request carries a bearer token or a session's cookie, except those for the static page and of signing in.
+"""Authentication: every HTTP request needs a bearer token or a session's cookie, except requests for the static page and sign-in.
 
-Source: client-contract section 1. A bad token is answered 403, never 401: the Go client reads 401 as a passing trouble
-and polls on. Websockets are let through here; they authenticate with a ticket in their first frame (`dataplane`).
+Source: client-contract section 1. A bad token returns 403, never 401: the Go client treats 401 as a temporary failure
+and keeps polling. Websockets pass here; they authenticate with a ticket in their first frame (`dataplane`).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TOKEN_LENGTH_MAX = 4096
 
 
 class TokenGate:
-    """Refuses every HTTP request without a valid token, unless `is_public` says that it is for the static page.
+    """Refuses every HTTP request without a valid token, unless `is_public` is true for the request.
 
-    `on_refusal` is told of a request, its token if it had one, and why it was refused.
+    `on_refusal` is called with the refused request, its token if present, and the reason.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""Bounds of connections: how long a request may take to arrive, and how many connections an address, a user and all strangers have.
+"""Limits of connections: the time in which a request must arrive, and the connections per address, per user, and unauthenticated in total.
 
-A connection belongs to its address until a request or a stream on it is authenticated, and then to its user (ADR 45). One that is new
-takes the place of the oldest stranger. So whoever presents a token at once always finds a place, however many half-sent requests are open.
+A connection counts for its address until a request or a stream on it is authenticated, and then for its user (ADR 45). When the limit is
+reached, a new connection replaces the oldest unauthenticated one. A client that presents a token at once is therefore always accepted,
+even if many half-sent requests are open.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Connections:
         self._strangers: OrderedDict[_Connection, None] = OrderedDict()
 
     def options(self, tls: SSLContext | None = None) -> dict[str, Any]:
-        """Return the options of `uvicorn.Config` that put these bounds into effect, and serve https if `tls` is given."""
+        """Return the options of `uvicorn.Config` that enforce these limits, and serve https if `tls` is set."""
         http = partial(_Http, self) if tls is None else partial(_tls, self, tls)
         return {"http": http, "ws": partial(_WebSocket, self), "backlog": BACKLOG}
 
@@ -138,7 +139,7 @@ class _Http(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        # The handshake is over: this object takes its place.
+        # The handshake is over: this object replaces the handshake's protocol.
         self._open.closed(self.handshake)
         self._open.opened(self)
         self._watch()
@@ -162,7 +163,7 @@ class _Http(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _watch(self) -> None:
-        """Start the time limit of what the client is to send next, unless it runs already."""
+        """Start the time limit for the client's next request, unless it already runs."""
         state = self.conn.their_state
         # Another request on the same connection has another scope.
         arriving = (state, self.scope)

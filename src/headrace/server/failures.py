@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 
 class Refused(BaseModel):
-    """The body of every answer that is no success."""
+    """The body of every error response."""
 
     message: str
 

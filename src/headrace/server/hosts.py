@@ -1,8 +1,8 @@
 """Names and origins under which the server accepts requests.
 
-A page that somebody else wrote can make its visitor's browser send requests here: by an address of its own that it lets
-resolve to this machine (DNS rebinding), which `Host` gives away, or straight across origins, which `Origin` does. Both are
-headers that a page cannot choose. Clients that are no browsers send no `Origin`.
+A foreign page can make its visitor's browser send requests to this server: through a host name that resolves to this machine
+(DNS rebinding), which the header `Host` reveals, or directly across origins, which `Origin` reveals. A page cannot choose either
+header. Clients other than browsers send no `Origin`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SHOWN_LENGTH = 100
 
 
 class Hosts:
-    """The names of this server: loopback, the address it is bound to or was reached at, and those of the settings.
+    """The names of this server: loopback, the address that it is bound to or was reached at, and the names in the settings.
 
-    Ports of the first three are not compared: a tunnel or a container's port mapping changes them, and no foreign page has
-    such a name.
+    Ports are compared only for the names in the settings: a tunnel or a container's port mapping changes ports, and no foreign page
+    has one of the other names.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -50,14 +50,14 @@ class Hosts:
         return text if own or self._is_allowed(text) else None
 
     def admits(self, origin: str, authority: str) -> bool:
-        """True if a page of `origin` may ask `authority`: its own pages, and those of the settings' names."""
+        """True if a page of `origin` may send requests to `authority`: the server's own pages, and pages of the names in the settings."""
         scheme, _, place = origin.lower().partition("://")
         return scheme in ("http", "https") and (place == authority or self._is_allowed(place))
 
     def base(self, scope: Scope) -> tuple[str, str]:
-        """Return scheme and authority for addresses given to the sender of a request that `HostGate` let through.
+        """Return scheme and authority for addresses in the response to a request that `HostGate` accepted.
 
-        A page says where it reached us; for others it is the public URL of the settings, or the host that they named.
+        For a page they are those of its `Origin`; for other clients those of the public URL in the settings, or of the header `Host`.
         """
         for origin in _values(scope, b"origin"):
             scheme, _, authority = origin.lower().partition("://")

@@ -1,6 +1,6 @@
 """Logs: one JSON object a line on standard error, from our code and from libraries alike.
 
-No line holds a statement's text, a token or a store's properties; see `session.service` and `rest.runs` for what is logged.
+No line holds a statement's text, a token or a store's properties; `session.service` and `rest.runs` write the log lines of statements.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0,
 
 
 class Metrics:
-    """The counters of one application, in a registry of its own."""
+    """The counters of one application, in a separate registry."""
 
     def __init__(self, sample_queries: Callable[[], Iterable[QuerySample]]) -> None:
         self._registry = CollectorRegistry()
@@ -70,7 +70,7 @@ class Metrics:
 
 
 class _Queries(Collector):
-    """The continuous queries, looked at when somebody asks."""
+    """Metrics of the continuous queries, collected at each request."""
 
     def __init__(self, sample: Callable[[], Iterable[QuerySample]]) -> None:
         self._sample = sample

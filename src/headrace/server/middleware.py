@@ -35,7 +35,7 @@ _HEADERS = {
 
 
 class CleanPaths:
-    """Makes one slash of several: clients join a base that ends in a slash with `/version` textually."""
+    """Collapses several slashes into one: clients join a base that ends in a slash with `/version` textually."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -49,7 +49,7 @@ class CleanPaths:
 
 
 class SecurityHeaders:
-    """Adds the headers that keep a browser from running or framing what is not ours; API answers are not cached."""
+    """Adds the headers that keep a browser from running foreign scripts, from framing the page, and from caching API responses."""
 
     def __init__(self, app: ASGIApp, *, hosts: Hosts) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the HTTP routes: made of them, so that it cannot name another (docs/adr/0038)."""
+"""The OpenAPI document, generated from the HTTP routes, so that both always agree (docs/adr/0038)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def document(app: FastAPI) -> dict[str, Any]:
             if path in probes.PATHS or signin.is_sign_in({"method": method.upper(), "path": path}):
                 operation["security"] = []
             answers = operation["responses"]
-            # The framework's own answer to what it cannot read is 400 here (`failures`).
+            # FastAPI documents 422 for requests that it cannot parse, and `failures` returns 400.
             answers.pop("422", None)
             for status, meaning in _EVERYWHERE.items():
                 answers.setdefault(status, _refusal(meaning))

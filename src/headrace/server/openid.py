@@ -1,7 +1,7 @@
-"""Single sign-on: who somebody is, as an OpenID Connect provider tells it (docs/adr/0028).
+"""Single sign-on: a user's identity from an OpenID Connect provider (docs/adr/0028).
 
-Authorization code with PKCE. What comes back is believed for its signature by a key of the provider alone, and only as the answer to
-what this browser was sent away with: its state, its nonce, and the verifier that never left the server.
+Authorization code with PKCE. A response is accepted only if a key of the provider signed it, and if it matches the state and the nonce
+that this browser was redirected with and the verifier, which never left the server.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Travellers:
 
 
 class OpenIdProvider:
-    """The provider of the settings. Its metadata and keys are kept for a while; a key that is not known has them asked for again."""
+    """The provider in the settings. Its metadata and keys are cached for a while; an unknown key makes the server fetch them again."""
 
     def __init__(self, settings: Settings) -> None:
         self._issuer = settings.oidc_issuer or ""
@@ -147,7 +147,7 @@ class OpenIdProvider:
         return {}
 
     async def verified(self, token: str, nonce: str) -> dict[str, Any]:
-        """Return the claims of an ID token, which is of this provider, for this server, for now and for whoever has the nonce."""
+        """Return the claims of an ID token after checking its issuer, audience, times and nonce."""
         _, keys = await self._known()
         try:
             key = await asyncio.to_thread(keys.get_signing_key_from_jwt, token)
@@ -185,7 +185,7 @@ class OpenIdProvider:
                 raise RefusedError(
                     "away", f"expected the metadata of {self._issuer}, found those of another issuer"
                 )
-            # Tokens come from the provider itself: nobody else can have its keys asked for again and again.
+            # Tokens come from the provider itself, so no other party can trigger repeated fetches of its keys.
             keys = jwt.PyJWKClient(metadata["jwks_uri"], timeout=TIMEOUT_S, cooldown_duration=0)
             self._metadata = time.monotonic(), metadata, keys
         return self._metadata[1], self._metadata[2]
@@ -200,7 +200,7 @@ async def _asked(method: str, url: str, **given: Any) -> dict[str, Any]:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise RefusedError("away", f"the provider does not answer: {type(error).__name__}") from None
     if answer.status_code != httpx.codes.OK or not isinstance(body, dict):
-        # Not its description: that may repeat what was sent.
+        # The provider's description is left out: it may repeat secrets of the request.
         error_code = str(body.get("error", ""))[:64] if isinstance(body, dict) else ""
         raise RefusedError("refused", f"the provider refused with {answer.status_code} {error_code}".rstrip())
     return body

@@ -142,12 +142,13 @@ class QuerySample:
 class ServerParts:
     """Parts of the application.
 
-    `authenticate` gives a token's principal or None, and `ended` says why what a principal signed in with is good no longer, None
-    while it is; both answer from memory, at once.
-    `download` gives the file of a source by its kind, organization and name, None where there is none for the principal; it blocks.
-    `sample_queries` lists the continuous queries for the metrics page; `is_ready` says whether statements can be answered (it may
-    block). Without `accounts` nobody signs in with a password. `audit` records what happens at the doors, and
-    `may_read_metrics` says who gets the metrics page. `broker` is the address of the broker that was started with the server.
+    `authenticate` returns a token's principal or None. `ended` returns the reason why a principal's credentials are no longer valid,
+    None while they are valid. Both read only memory and do not block.
+    `download` returns the file of a source by its kind, organization and name, None if the principal has none; it blocks.
+    `sample_queries` lists the continuous queries for the metrics page; `is_ready` is true if statements can run (it may
+    block). Without `accounts`, users cannot sign in with a password. `audit` records sign-ins and refused requests.
+    `may_read_metrics` is true for the principals that may read the metrics page.
+    `broker` is the address of the broker that was started with the server.
     """
 
     settings: Settings

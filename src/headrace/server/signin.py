@@ -1,7 +1,7 @@
 """Signing in to the page: a password for a session, which a cookie names that no script can read (docs/adr/0028).
 
-A session is kept in memory, as a digest: a restart ends all of them. It ends when nobody used it for a while, after its longest time, by
-signing out, and when its user is dropped or gets another password.
+Sessions are kept only in memory, as digests, so a restart ends all of them. A session also ends when it was idle for too long, after its
+maximum lifetime, by signing out, and when its user is dropped or changes the password.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def router(
 
 
 def is_sign_in(scope: Scope) -> bool:
-    """True if a request is one of those that need no token."""
+    """True if the request needs no token."""
     if scope["method"] == "POST":
         return scope["path"] in (PATH, INVITATION_PATH)
     return scope["method"] == "GET" and single_sign_on.is_single_sign_on(scope["path"])

@@ -33,7 +33,7 @@ def router(
     audit: Audit,
     begin: Callable[[Request, User, Response], Response],
 ) -> APIRouter:
-    """Return the routes, none of which needs a token. `begin` adds a session to an answer."""
+    """Return the routes; they need no token. `begin` adds a session to a response."""
     routes = APIRouter()
     provider, travellers = OpenIdProvider(settings), Travellers()
 

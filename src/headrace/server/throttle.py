@@ -13,7 +13,7 @@ KEYS_MAX = 10_000
 
 
 class Throttle:
-    """Counts failures of users and addresses, known or not; each beyond those that are free doubles the wait, up to a minute."""
+    """Counts failures per user and per address, even for unknown users. After the free failures, each doubles the wait, up to a minute."""
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""The web page: the built files at `/`, or a page that says that they are not there."""
+"""The web page: the built files at `/`, or a page that reports that the files are missing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def is_reserved(path: str) -> bool:
 
 
 class WebPage(StaticFiles):
-    """Static files. The page has one address, `/`: what names no file is not found."""
+    """Static files. The page has the single address `/`; other paths without a file return 404."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return the file with its cache lifetime."""
         answer = await super().get_response(path, scope)
-        # Built assets carry a digest in their names; everything else is asked for anew.
+        # Built assets contain a digest in their names, so they may be cached forever; browsers must revalidate all other files.
         answer.headers["Cache-Control"] = (
             "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
         )
@@ -49,7 +49,7 @@ class PageMount(Mount):
         super().__init__("/", app=WebPage(directory=folder, html=True) if folder else _not_built, name="web")
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match no path of the API, so that its unknown paths and methods are refused as such."""
+        """Match no path of the API, so that unknown paths and methods of the API return the API's own errors."""
         return (Match.NONE, {}) if is_reserved(scope["path"]) else super().matches(scope)
 
 

@@ -9,7 +9,7 @@ from enum import Enum
 from headrace.core.errors import HeadraceError
 from headrace.core.resultset import LiveRows, ResultColumn
 
-# ASCII only: a lone surrogate in somebody's data cannot be encoded otherwise.
+# ASCII only: a lone surrogate in the data cannot be encoded as UTF-8.
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 
 PYTHON_FRAME_BYTES_MAX = 1024 * 1024
@@ -21,8 +21,8 @@ class Manners(Enum):
 
     PYTHON is the public Python client: an error has exactly four keys, one of them `sql_code`. PUBLIC are the public Go and
     TypeScript clients: `sqlCode` at the top for one, in a nested `error` for the other. OWN are our page and client,
-    which read the same frames and know what a normal close is; the public clients wait for ever or fail on one, so they
-    are told about the end by an error.
+    which read the same frames and handle a normal close. The public clients wait forever or fail on a normal close, so the end of
+    a stream is sent to them as an error.
     """
 
     PYTHON = "python"
@@ -38,7 +38,7 @@ def manners(user_agent: str) -> Manners:
 
 
 def metadata_frame(columns: Sequence[ResultColumn], changelog_key: Sequence[str] | None = None) -> str:
-    """Return the first frame: what the rows are made of, and for a changelog its key columns (none: the key is not selected)."""
+    """Return the first frame: the columns, and for a changelog its key columns (empty if the key is not selected)."""
     described = [
         {"name": column.name, "type": str(column.type), "nullable": column.nullable} for column in columns
     ]
@@ -50,7 +50,7 @@ def metadata_frame(columns: Sequence[ResultColumn], changelog_key: Sequence[str]
 
 
 def data_frames(rows: LiveRows) -> Iterator[str]:
-    """Yield a frame for each row; of a changelog's row the header `op` says what it does (`core.resultset.RowKind`)."""
+    """Yield a frame for each row; in a changelog, the header `op` is the kind of change (`core.resultset.RowKind`)."""
     for index, row in enumerate(rows.cells):
         headers = f'{{"op":"{rows.kinds[index]}"}}' if rows.kinds else "{}"
         yield f'{{"type":"data","headers":{headers},"data":{_encode(row)}}}'

@@ -51,8 +51,10 @@ async def serve_stream(
     ended: Callable[[Principal], str | None],
     audit: Audit,
 ) -> None:
-    """Serve the stream of `statement_id` to whoever presents its ticket, for as long as what that principal signed in with is good
-    (`ended` says why it is no longer), and the role has what it took to read; returns when the socket is done with."""
+    """Serve the stream of `statement_id` to the client that presents its ticket; return when the socket is closed.
+
+    The stream ends early when the principal's credentials end (`ended` returns the reason), or when the role loses a privilege
+    that the query needs."""
     await websocket.accept()
     to = manners(websocket.headers.get("user-agent", ""))
     try:
@@ -90,7 +92,7 @@ async def serve_stream(
 
 
 async def _presented(websocket: WebSocket) -> str | None:
-    """Return the token of the client's first frame, or None when that is no authentication frame."""
+    """Return the token of the client's first frame, or None if the frame is not an authentication frame."""
     try:
         frame = json.loads(await websocket.receive_text())
     except (ValueError, KeyError):
@@ -108,7 +110,7 @@ async def _run(
     metrics: Metrics,
     ended: Callable[[Principal], str | None],
 ) -> str | None:
-    """Send until the query ends, the client goes or may read no longer, whichever is first; why it may not."""
+    """Send until the query ends, the client disconnects, or the client loses the right to read; return the reason in the last case."""
     revoking = asyncio.create_task(_until_refused(ticket, ended))
     sending = asyncio.create_task(_send(websocket, ticket.result, to, metrics))
     leaving = asyncio.create_task(_until_closed(websocket))
@@ -142,7 +144,7 @@ async def _turn_out(websocket: WebSocket, ticket: Ticket, to: Manners, reason: s
 
 
 async def _until_closed(websocket: WebSocket) -> None:
-    # Clients say nothing after their first frame; what they do say is ignored.
+    # Clients send nothing after their first frame; later frames are ignored.
     while (await websocket.receive())["type"] != "websocket.disconnect":
         pass
 

@@ -28,9 +28,9 @@ class Ticket:
 
 
 class TicketOffice:
-    """Issues tickets and takes each back once; the query of a ticket that nobody presents in time is ended.
+    """Issues one-time tickets, and ends the query of a ticket that is not presented in time.
 
-    Bounded by the engine, which limits how many interactive queries run.
+    The engine's limit of interactive queries also limits the number of tickets.
     """
 
     def __init__(self, *, grace_ms: int) -> None:
@@ -47,8 +47,8 @@ class TicketOffice:
         return ticket
 
     def redeem(self, token: str, statement_id: str) -> Ticket | None:
-        """Return the ticket of that token and statement, which is used up by this; None when there is no such."""
-        # Looked up by digest: how long a miss takes says nothing about the token.
+        """Remove and return the ticket with this token and statement; None if there is no such ticket."""
+        # Looked up by digest, so that the time of a miss reveals nothing about the token.
         digest = _digest(token)
         entry = self._open.get(digest)
         if entry is None or entry[0].statement_id != statement_id:

@@ -168,6 +168,6 @@ def _context(context: SessionContext) -> dict[str, str]:
 
 
 def _json(status: int, body: dict[str, object]) -> Response:
-    # ASCII only: a lone surrogate in somebody's data cannot be encoded otherwise.
+    # ASCII only: a lone surrogate in the data cannot be encoded as UTF-8.
     text = json.dumps(body, ensure_ascii=True, separators=(",", ":"))
     return Response(text, status_code=status, media_type="application/json")

@@ -128,7 +128,7 @@ class StatementRuns:
         return run if run and asks == (run.principal.user, run.principal.roles) else None
 
     async def close(self) -> None:
-        """End what is under way."""
+        """End all running statements."""
         tasks = [run.task for run in self._runs.values() if not run.task.done()]
         for task in tasks:
             task.cancel()
@@ -136,7 +136,7 @@ class StatementRuns:
         self._runs.clear()
 
     def _forget(self, user: str) -> None:
-        """Drop finished runs that are too old, and those of `user` that are too many, but the newest: read ones first, then by age."""
+        """Drop expired runs, and the runs of `user` beyond the limit except the newest: runs that were read first, then the oldest."""
         finished = {identifier: run for identifier, run in self._runs.items() if run.task.done()}
         oldest = time.time() - KEPT_S
         for identifier, run in finished.items():
@@ -165,7 +165,7 @@ class StatementRuns:
             return TurnedAway()
 
     async def _run(self, identifier: str, work: _Work) -> Answer:
-        # Every log line that the statement causes carries this id: it is the one that the client is told.
+        # Every log line of the statement carries this id, which the client also receives.
         structlog.contextvars.bind_contextvars(request_id=identifier)
         start = time.perf_counter()
         answer = await self._answer(identifier, work)

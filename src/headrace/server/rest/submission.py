@@ -1,7 +1,7 @@
 """Reading a submitted statement: JSON, or the three shapes in which clients send multipart forms.
 
 The Go client sends the part `request` with a content type and no file name, Python as a plain field, TypeScript as a file
-called `blob` (client-contract section 1.1). Attachments are files, which statements name by their own names.
+called `blob` (client-contract section 1.1). Attachments are files; statements refer to them by file name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Fair queue for statements: a limit in all, lower ones for each user and session, users and their sessions in turn.
+"""Fair queue for statements: a global limit, lower limits per user and session, round robin between users and their sessions.
 
-A session that sends hundreds of statements at once waits for itself; what another one sends meanwhile is next.
+A session that sends hundreds of statements at once delays only itself: the next statement of another session runs first.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Turns:
             self._leave(session, turn)
             self._running[session] += 1
             turn.set_result(None)
-            # Whoever had a turn goes to the end.
+            # Round robin: after its turn, a session moves to the end.
             if session in self._waiting:
                 self._waiting.move_to_end(session)
 
