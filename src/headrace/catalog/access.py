@@ -1,8 +1,8 @@
-"""The words of access control: privileges, what they are granted on, and the roles that every organization has.
+"""Terms of access control: privileges, the objects that they are granted on, and the roles that every organization has.
 
-Rules (dialect section 22, Snowflake's semantics): privileges are granted to roles, roles to users and roles; a role has
-the privileges of the roles beneath it. Objects are owned by roles; the owner, and whoever inherits it, may do everything
-with an object. What is not granted is refused. `policy.Policy` answers by these rules. ADR 27.
+Rules (dialect section 22, Snowflake's semantics): privileges are granted to roles, roles to users and roles; a role inherits
+the privileges of the roles granted to it. Objects are owned by roles; the owner, and every role that inherits it, may do everything
+with an object. Everything that is not granted is refused. `policy.Policy` applies these rules. ADR 27.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Privilege(Enum):
 
 @dataclass(frozen=True)
 class Grant:
-    """A privilege on an object, or on the organization, that a role was given by a role; `grantable`: it may give it on."""
+    """A privilege on an object or on the organization, granted to a role by a role; `grantable`: with the grant option."""
 
     object: str
     privilege: Privilege
@@ -48,8 +48,8 @@ class Grant:
 
 @dataclass(frozen=True)
 class FutureGrant:
-    """A privilege that a role will have on each object of a kind, such as `relation`, that is made in a place: the id of a schema, a
-    database or the organization."""
+    """A privilege that a role receives on each new object of a kind, such as `relation`, in a place: the id of a schema, a database
+    or the organization."""
 
     place: str
     kind: str

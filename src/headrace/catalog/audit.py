@@ -1,8 +1,8 @@
-"""The audit log: who did what, by what right, from where, and whether it was allowed (docs/adr/0036).
+"""The audit log: user, action, privilege, address and result of each event (docs/adr/0036).
 
-What happened is put into a queue, which costs a statement nothing, and written into the catalog's database by `flush`, again and again.
-Readers see the queue too, so that what was done is there in the very next statement. Nothing here knows what is secret: who records
-has taken it out.
+Events enter a queue, so that statements do not wait, and `flush` writes the queue into the catalog's database at intervals.
+Readers also see the queue, so that the next statement already sees an event. This module does not know which parts are secret:
+callers remove secrets before they record an event.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class AuditCondition:
 
 
 class AuditLog:
-    """Events in the order in which they were recorded, each with a number of its own. Calls are thread-safe."""
+    """Events in the order in which they were recorded, each with a unique number. Calls are thread-safe."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -130,8 +130,7 @@ class AuditLog:
         self._flushing = threading.Lock()
 
     def record(self, entry: AuditEntry) -> None:
-        """Keep it; at once, and whatever happens to the database. What repeats itself is counted, unless it is a statement; the page's
-        polling is counted too, though."""
+        """Queue the event without waiting for the database. Repeated events other than statements are counted; so is the page's polling."""
         with self._lock:
             polling = _is_polling(entry)
             if entry.event is Event.STATEMENT and not polling:
@@ -158,7 +157,7 @@ class AuditLog:
         return len(self._waiting) >= QUEUE_MAX
 
     def flush(self, *, closing: bool = False) -> None:
-        """Write what waits; when `closing` what is only counted as well. Raises ExternalError 57015, and it goes on waiting."""
+        """Write the queue; when `closing`, also write the counted events. Raises ExternalError 57015, and then keeps the queue."""
         with self._flushing:
             with self._lock:
                 self._unfold(datetime.timedelta(0 if closing else FOLD_S))
@@ -171,7 +170,7 @@ class AuditLog:
             if not batch:
                 return
             with self._storage.transaction():
-                # Of a commit that was not answered nobody knows whether it was done.
+                # If the reply to a commit is lost, the commit may or may not have happened.
                 self._storage.execute(delete(tables.audit).where(tables.audit.c.id >= min(batch)))
                 rows = [{"id": number, **_row(entry)} for number, entry in batch.items()]
                 self._storage.connection.execute(insert(tables.audit), rows)
@@ -200,7 +199,7 @@ class AuditLog:
         return sorted(entries.items())[-most:]
 
     def _unfold(self, lasts: datetime.timedelta) -> None:
-        """Add what was only counted for that long."""
+        """Queue the events that were only counted for that long."""
         over = datetime.datetime.now(datetime.UTC) - lasts
         for same, folded in list(self._folded.items()):
             if folded.time <= over:

@@ -82,7 +82,8 @@ F = TypeVar("F", StoreFacts, RegistryFacts, SecretFacts)
 
 
 class Catalog:
-    """Reads give values of `objects`, from memory but for what is told of queries that are done; writes are durable when they return.
+    """Reads return values of `objects` from memory, except for finished queries, which are read from the database.
+    Writes are durable when they return.
 
     Calls are thread-safe. Writes of a missing or existing object raise UserError with the object kind's SQLSTATE.
     """
@@ -110,11 +111,11 @@ class Catalog:
     def open(directory: Path, url: str | None = None, keys: KeySource | None = None) -> Catalog:
         """Open the catalog of a data directory, or of the PostgreSQL database `url`; create or upgrade it if needed.
 
-        `keys` are those of the directory's file unless given; where there are several, everything is sealed with the first one now.
+        `keys` defaults to the keys in the directory's file; if there are several, everything is sealed again with the first one.
 
-        Raises UserError 53000 while another server has that database, 3D008 for a catalog that cannot be read, a key that opens none of its
-        secrets, and a new catalog beside what another one has left; ExternalError 57015 when the database does not answer. Nothing has
-        changed then.
+        Raises UserError 53000 while another server uses the database; 3D008 for a catalog that cannot be read, for a key that decrypts none
+        of its secrets, and for a new catalog in the data directory of another one; ExternalError 57015 if the database does not answer.
+        An error leaves everything unchanged.
         """
         directory.mkdir(parents=True, exist_ok=True)
         left = identity.remains(directory)
@@ -140,7 +141,7 @@ class Catalog:
         return catalog
 
     def close(self) -> None:
-        """Write what the audit log still has to, and give the database back."""
+        """Write the rest of the audit log, and release the database."""
         try:
             self.audit.flush(closing=True)
         except ExternalError as error:
@@ -177,10 +178,10 @@ class Catalog:
     def drop(
         self, target: object, *, cascade: bool = False, known: Callable[[object], bool] = lambda _: True
     ) -> Removal:
-        """Drop an object, with all that depends on it if `cascade`: what went is returned.
+        """Drop an object, with `cascade` also its dependents; return the dropped objects.
 
-        Raises the SQLSTATE of its kind when it does not exist, and 2BP01, with the names of what may be `known`, while something
-        depends on it (without `cascade`) or a query that is not terminated reads or writes what is to go.
+        Raises the SQLSTATE of its kind if the object does not exist. Raises 2BP01, with the names of the `known` objects, if other objects
+        depend on it (without `cascade`), or if a query that is not terminated reads or writes one of the objects.
         """
         return drop(self._storage, target, cascade=cascade, known=known)
 
@@ -216,10 +217,10 @@ class Catalog:
             self._storage.put(replace(self._storage.state, organization=organization))
 
     def ensure_administrator(self, token: str | None) -> str | None:
-        """Make sure that someone can sign in: `token` becomes the API token `administrator` of the user `admin`, so that one that leaked
-        can be replaced.
+        """Ensure that an administrator can sign in: `token` becomes the API token `administrator` of the user `admin`, so that a leaked
+        token can be replaced.
 
-        Without `token`, a first start makes one, which is returned this once; later starts return None.
+        Without `token`, the first start creates and returns a token; later starts return None.
         """
         return principals.ensure_administrator(self._storage, token)
 
@@ -253,7 +254,7 @@ class Catalog:
         principals.set_password(self._storage, user, passwords.hashed(password))
 
     def set_default_role(self, user: str, role: str) -> None:
-        """Set the role that the user's sessions begin with."""
+        """Set the default role of the user's sessions."""
         principals.set_default_role(self._storage, user, role)
 
     def set_defaults(self, user: str, ids: Mapping[str, str | None]) -> None:
@@ -281,8 +282,7 @@ class Catalog:
         return principals.accept_invitation(self._storage, code, passwords.hashed(password))
 
     def admit(self, name: str, roles: Mapping[str, bool], *, create: bool) -> single_sign_on.Admitted | None:
-        """Return the user of that name whom an identity provider has signed in, with the roles that its groups give; None for nobody's
-        name."""
+        """Return the user whom an identity provider has signed in, with the roles of the user's groups; None if there is no such user."""
         return single_sign_on.admit(self._storage, name, roles, create=create)
 
     def api_tokens(self) -> list[ApiToken]:
@@ -361,8 +361,8 @@ class Catalog:
         return grants.grant_to_user(self._storage, granted.name, user or "")
 
     def revoke_role(self, granted: Role, *, role: str | None, user: str | None) -> bool:
-        """Revoke a role; True if anything changed. Raises UserError 0LP01 for what is built in, and for the last orgadmin; 3D000 for a
-        missing user."""
+        """Revoke a role; return True if anything changed. Raises UserError 0LP01 for a built-in membership and for the last orgadmin;
+        3D000 for a missing user."""
         if role is not None:
             return grants.revoke_from_role(self._storage, granted.name, from_role=role)
         return grants.revoke_from_user(self._storage, granted.name, user or "")
@@ -502,7 +502,7 @@ class Catalog:
         return bytes(rows[0]["content"])
 
     def functions(self, name: str | None = None) -> list[UserFunction]:
-        """Return all functions, or those of one name; by signature."""
+        """Return all functions, or the functions of one name, by signature."""
         return [function for function in self._functions.all() if name in (None, function.name)]
 
     def create_function(self, function: UserFunction) -> None:
@@ -512,7 +512,7 @@ class Catalog:
     # --- relations
 
     def relations(self, database: str | None = None, schema: str | None = None) -> list[Relation]:
-        """Return all relations, or those of one database or schema; by name."""
+        """Return all relations, or the relations of one database or schema, by name."""
         return list(self._storage.state.relations(database, schema))
 
     def relation(self, name: RelationName) -> Relation | None:
@@ -636,9 +636,9 @@ class Catalog:
     # --- private
 
     def _seal_all(self, keys: list[bytes]) -> None:
-        """Seal everything with the first of the keys, with one of which it is sealed. Raises InternalError, and nothing has changed."""
+        """Seal all values again with the first of the keys; they may be sealed with any of them. Changes nothing on InternalError."""
         with self._storage.transaction():
-            # From here on, and until a rollback too: whoever seals does so in a transaction of its own.
+            # The new box is used at once, even if this transaction rolls back: any other sealing runs in a separate transaction.
             self._box = SecretBox(keys)
             state = self._storage.state
             again = {key: self._box.sealed_again(sealed, key) for key, sealed in state.sealed.items()}
@@ -649,7 +649,7 @@ class Catalog:
         self._keys.keep(keys[0])
 
     def _sealed(self, value: Store | SchemaRegistry | Secret) -> bytes:
-        """Return the object's own properties, not those that name secrets, encrypted for this object alone."""
+        """Return the object's properties, encrypted for this object alone, without the properties that name secrets."""
         named = () if isinstance(value, Secret) else value.secrets
         own = {name: text for name, text in value.properties.items() if name not in named}
         return self._box.seal(json.dumps(own).encode(), value.id)

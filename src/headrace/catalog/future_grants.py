@@ -1,4 +1,4 @@
-"""Grants on what is not there yet: each new object of a kind gets those of the place that it is made in."""
+"""Grants on future objects: each new object of a kind receives the future grants of the place in which it is created."""
 
 from __future__ import annotations
 
@@ -78,8 +78,7 @@ def forget(storage: Storage, *, places: Iterable[str] = (), role: str | None = N
 
 
 def _places(state: CatalogState, kind: str, path: Path) -> Iterator[str]:
-    """Yield the ids of what an object of that kind and path is in, innermost first. Queries are no kind of `BY_NAME`, and in the
-    organization."""
+    """Yield the ids of the containers of an object, innermost first. Queries are not in `BY_NAME`; their container is the organization."""
     parent = BY_NAME[kind].parent if kind in BY_NAME else None
     if parent is None:
         yield state.organization.id

@@ -93,7 +93,7 @@ def revoke(
 
 
 def dependents(state: CatalogState, revoked: Sequence[Grant]) -> list[Grant]:
-    """Return the grants made by the grant options in `revoked`, and transitively those made by these."""
+    """Return the grants that depend on the grant options in `revoked`, transitively."""
     remaining: dict[tuple[str, Privilege, str], Grant] = {}
     waiting = [grant for grant in revoked if grant.grantable]
     names = {(grant.object, grant.privilege, grant.role) for grant in revoked}
@@ -113,7 +113,7 @@ def dependents(state: CatalogState, revoked: Sequence[Grant]) -> list[Grant]:
 def _decides(state: CatalogState, identifier: str) -> str:
     if identifier == state.organization.id:
         return ORGADMIN
-    # Of a query that is done the state knows no more: its grants all count as given by an option.
+    # The state does not contain finished queries, so all of their grants count as made by a grant option.
     entity = state.by_id.get(identifier) or state.queries.get(identifier)
     return state.policy.decides(entity) if entity is not None else ""
 
@@ -129,7 +129,7 @@ def forget_objects(storage: Storage, identifiers: Iterable[str]) -> None:
 
 
 def forget_role(storage: Storage, role: str) -> None:
-    """Take what a role has before it goes: it is beneath nobody, and no user begins with it. What is bound to its id goes with it."""
+    """Remove a role's grants and memberships before it is dropped; users with it as the default role get `public`."""
     revoked = [grant for grant in each(storage.state.grants) if grant.role == role]
     remove(storage, [*revoked, *dependents(storage.state, revoked)])
     table = tables.role_grants
@@ -185,8 +185,8 @@ def grant_to_user(storage: Storage, role: str, user: str) -> bool:
 
 
 def revoke_from_user(storage: Storage, role: str, user: str) -> bool:
-    """Revoke a role from a user, whose default role becomes `public` if it was this one; True if anything changed. Raises UserError
-    3D000 and 0LP01."""
+    """Revoke a role from a user, whose default role becomes `public` if it was this role; return True if anything changed.
+    Raises UserError 3D000 and 0LP01."""
     held, users = tables.user_roles, tables.users
     with storage.transaction():
         _check_user(storage, user)
@@ -233,5 +233,5 @@ def _put(storage: Storage, grant: Grant, holders: Mapping[str, Grant]) -> None:
 
 
 def reread(storage: Storage) -> None:
-    """Put what the database has of members and of the graph of roles into the state."""
+    """Load the members and the graph of roles from the database into the state."""
     storage.put(replace(storage.state, graph=read_graph(storage), members=principals.read(storage)))

@@ -1,7 +1,7 @@
-"""Identity of catalog and data directory: each holds the other's id, and a mismatch is refused at the start.
+"""Identity of catalog and data directory: each stores the other's id, and a mismatch is refused at the start.
 
-A catalog names the queries whose checkpoints the directory holds, and the views whose rows are there. Under another catalog all of
-it would look abandoned. One start with a wrong HEADRACE_CATALOG_URL used to delete it.
+A catalog lists the queries whose checkpoints are in the directory, and the views whose rows are there. With another catalog, all of
+these files look abandoned: a single start with a wrong HEADRACE_CATALOG_URL used to delete them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILE = "identity.json"
 
 @dataclass(frozen=True)
 class Identity:
-    """Identity of a data directory: its own id, and that of its catalog."""
+    """Identity of a data directory: the directory's id and its catalog's id."""
 
     directory: str
     catalog: str
@@ -40,14 +40,14 @@ class OrganizationRecord(Protocol):
 
 
 def remains(directory: Path) -> list[str]:
-    """Return the names of what a catalog has left in a data directory: its key, rows of views, checkpoints, identity."""
+    """Return the names of a catalog's files in a data directory: key, rows of views, checkpoints, identity."""
     checkpoints = directory / "checkpoints"
     names = [name for name in (KEY_FILE, "views.duckdb", FILE) if (directory / name).exists()]
     return [*names, *(["checkpoints"] if checkpoints.is_dir() and any(checkpoints.iterdir()) else [])]
 
 
 def refuse_new(directory: Path, names: list[str]) -> None:
-    """Raise UserError 3D008 if a catalog that was just made finds what another one has left."""
+    """Raise UserError 3D008 if a new catalog's data directory contains files of another catalog."""
     if names:
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -58,10 +58,10 @@ def refuse_new(directory: Path, names: list[str]) -> None:
 
 
 def bind(catalog: OrganizationRecord, directory: Path, *, adopt: bool) -> None:
-    """Let a catalog and its data directory know each other, once; at later starts compare them.
+    """Store the ids of a catalog and its data directory in each other at the first start; compare them at later starts.
 
-    Raises UserError 3D008 for a directory of another catalog, and for a catalog of another directory. With `adopt` the catalog takes a
-    directory without an identity in the place of one that was lost.
+    Raises UserError 3D008 for a directory of another catalog, and for a catalog of another directory. With `adopt`, the catalog accepts
+    a directory without an identity as the replacement of a lost one.
     """
     organization, stored = catalog.organization(), _read(directory)
     if stored is not None and stored.catalog != organization.id:

@@ -30,7 +30,7 @@ class FileKeys:
         self._path = directory / KEY_FILE
 
     def read(self) -> list[bytes]:
-        """Return the keys; where there is no file, a new key, which `keep` writes. Raises InternalError for a file that holds no key."""
+        """Return the keys, or a new key if there is no file; `keep` writes the new key. Raises InternalError for a file without a key."""
         if not self._path.exists():
             return [AESGCM.generate_key(bit_length=256)]
         try:
@@ -70,7 +70,7 @@ class FileKeys:
 
 
 class GivenKeys:
-    """Keys in base64, separated by commas or white space: what a setting holds."""
+    """Keys in a setting, as base64, separated by commas or white space."""
 
     def __init__(self, text: str) -> None:
         self._keys = _decoded(text, "HEADRACE_CATALOG_KEY")
@@ -91,7 +91,7 @@ class GivenKeys:
         )
 
     def keep(self, key: bytes) -> None:
-        """Do nothing: removing old keys is up to whoever set the variable."""
+        """Do nothing: the operator removes old keys from the variable."""
 
 
 class CommandKeys:
@@ -117,7 +117,7 @@ class CommandKeys:
     next = read
 
     def keep(self, key: bytes) -> None:
-        """Do nothing: removing old keys is up to whoever wrote the command."""
+        """Do nothing: the operator's command must stop returning old keys."""
 
 
 KeySource = FileKeys | GivenKeys | CommandKeys

@@ -20,7 +20,7 @@ ORGANIZATION = "organization"
 
 
 def load(storage: Storage) -> CatalogState:
-    """Return everything but the queries that are done. Raises InternalError for what a later release wrote."""
+    """Return everything except finished queries. Raises InternalError for data of a later release."""
     by_kind: dict[str, list[RowMapping]] = defaultdict(list)
     for row in storage.rows(select(tables.objects)):
         by_kind[row["kind"]].append(row)

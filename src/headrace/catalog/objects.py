@@ -117,7 +117,7 @@ class Database:
 
 @dataclass(frozen=True)
 class SchemaObject:
-    """A schema (namespace) in a database. With `managed` access its owner grants on what is in it, and not who made that."""
+    """A schema (namespace) in a database. With `managed` access, its owner grants on the objects in it, not their owners."""
 
     database: str
     name: str
@@ -142,7 +142,7 @@ class SecretFacts:
 
 @dataclass(frozen=True)
 class Secret(SecretFacts):
-    """A text that stores and schema registries name instead of holding it, `SECRET_STRING` of `properties`, and what was given with it."""
+    """A secret text, `SECRET_STRING` of `properties`, that stores and schema registries refer to by name, with its other properties."""
 
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -211,8 +211,8 @@ class DescriptorSource:
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """An uploaded JAR, of which the catalog keeps the file apart: `digest` is its SHA-256 in hexadecimal digits, `size` its bytes and
-    `classes` how many it holds."""
+    """An uploaded JAR, whose file is stored separately: `digest` is its SHA-256 in hexadecimal digits, `size` its size in bytes and
+    `classes` the number of its classes."""
 
     name: str
     owner: str
@@ -227,7 +227,7 @@ class FunctionSource:
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function that somebody made: the class of a function source that computes it, and the `egress` that it asks for, `host[:port]`s."""
+    """A user's function: the class of a function source that computes it, and the `egress` that it requires, as `host[:port]`s."""
 
     name: str
     parameters: tuple[tuple[str, DataType], ...]
@@ -301,8 +301,8 @@ class Relation:
 
 
 class Need(NamedTuple):
-    """A privilege that a query needs on the object of an id: of its own role, or of the owner of the materialized `view` of an id
-    whose query it contains."""
+    """A privilege on an object that a query needs: its role needs it, or, for a query that contains the query of a materialized `view`,
+    the view's owner. Object and view are ids."""
 
     privilege: str
     object: str
@@ -311,12 +311,12 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True)
 class Query:
-    """A continuous query: what is wanted of it, what it does, and the plan that it runs.
+    """A continuous query: its wanted state, its actual state, and its plan.
 
     `id` is a UUID. `plan` is the JSON text of a `planner.physical.SparkPlan`. `message` is the last error's text or None;
     `restarts` counts automatic restarts since the last start asked for by a user. `generation` grows with each RESTART,
-    so that a level-triggered supervisor sees that one is wanted. `uses` are the ids of its relations; the catalog fills it in.
-    `needs` are the privileges without which it does not run. An application has `more_sinks`: it is the
+    so that a level-triggered supervisor sees the request. `uses` are the ids of its relations; the catalog fills it in.
+    `needs` are the privileges that it requires to run. An application has `more_sinks`: it contains the
     queries of several statements.
     """
 
@@ -387,7 +387,7 @@ class ComputePool:
 class User:
     """A user who may sign in, with the directly granted roles. `password` is a hash, None without one.
 
-    `defaults` are the ids of what a session begins with, by their kinds; what was dropped since may be among them.
+    `defaults` are the ids of a new session's objects, by kind; an id may be of an object that was dropped since.
     """
 
     name: str
@@ -401,7 +401,7 @@ class User:
 
 @dataclass(frozen=True)
 class Invitation:
-    """An invitation to become a user with these roles, by a code of which the catalog keeps a digest."""
+    """An invitation to become a user with these roles; the catalog stores only a digest of its code."""
 
     user: str
     roles: tuple[str, ...]
@@ -418,9 +418,9 @@ class Invitation:
 
 @dataclass(frozen=True)
 class ApiToken:
-    """Credential of a program, of which the catalog keeps a digest. It has one `role` of its user, or all (None), until it expires.
+    """Credential of a program; the catalog stores only a digest. It has one `role` of its user, or all (None), until it expires.
 
-    `parent` is the id of the token that it was made with: it ends with that one. No two tokens of one user have one name.
+    `parent` is the id of the token that created it, and it expires with its parent. The names of a user's tokens are unique.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Passwords, of which only Argon2id hashes are kept. Hashing takes some tens of milliseconds and 64 MiB on purpose: use a thread."""
+"""Passwords, stored only as Argon2id hashes. Hashing deliberately takes tens of milliseconds and 64 MiB: use a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def hashed(password: str) -> str:
 
 
 def matches(stored_hash: str | None, password: str) -> bool:
-    """True if `password` fits `stored_hash`. A missing hash takes as long, so that timing does not reveal which users have a password."""
+    """True if `password` matches `stored_hash`. A missing hash takes the same time, so that timing does not reveal which users have one."""
     try:
         _HASHER.verify(stored_hash or _nobodys(), password[: LENGTH_MAX + 1])
     except (VerificationError, InvalidHashError):

@@ -41,8 +41,8 @@ Grants = Mapping[str, Mapping[Privilege, Holders]]
 class Requirement:
     """A privilege that a statement needs on an object; `target` None is the organization. `grantable`: with the right to grant it.
 
-    `through` is the materialized view in whose query the target stands: the view's owner must have the privilege then, and not the
-    role that asks.
+    `through` is the materialized view whose query uses the target: then the view's owner must have the privilege, instead of the
+    active role.
     """
 
     privilege: Privilege
@@ -64,7 +64,7 @@ class RoleGraph:
     _closures: dict[str, frozenset[str]] = field(default_factory=dict, compare=False, repr=False)
 
     def inherited(self, role: str) -> frozenset[str]:
-        """Return `role` and every role beneath it, `public` among them."""
+        """Return `role` and every role that it inherits, including `public`."""
         known = self._closures.get(role)
         if known is not None:
             return known
@@ -77,7 +77,7 @@ class RoleGraph:
         return self._closures[role]
 
     def roles_of(self, principal: Principal) -> frozenset[str]:
-        """Return the roles that a principal may take on: those held, and those beneath them."""
+        """Return the roles that a principal may activate: the granted roles and all roles that they inherit."""
         return frozenset[str]().union(*map(self.inherited, principal.roles))
 
     def commands(self, principal: Principal, role: Role) -> bool:
@@ -85,7 +85,7 @@ class RoleGraph:
         return not self.roles_of(principal).isdisjoint((role.name, role.owner))
 
     def first_role(self, principal: Principal) -> str:
-        """Return the role that a session of a principal begins with: the default one, or `public` if that is gone."""
+        """Return the initial role of a principal's session: the default role, or `public` if that role was dropped."""
         default = principal.default_role
         return default if default in self.roles_of(principal) else PUBLIC
 
@@ -108,7 +108,7 @@ class Policy:
         return self.fulfils(role, Requirement(privilege, target))
 
     def fulfils(self, role: str, requirement: Requirement) -> bool:
-        """Check a requirement as `check` does; it may ask for the right to grant, or for the owner of a view."""
+        """Check a requirement as `check` does; it may require the grant option, or concern the owner of a view."""
         if requirement.through is not None:
             role = requirement.through.owner
         holds = self._holds(role, requirement)
@@ -132,7 +132,7 @@ class Policy:
         """True if `role` may grant everything to everybody."""
         return self._holds(role, Requirement(Privilege.MANAGE_GRANTS))
 
-    # --- what a query keeps of its requirements
+    # --- stored requirements of queries
 
     def need(self, requirement: Requirement) -> Need:
         """Return a requirement as it is stored."""
@@ -153,8 +153,8 @@ class Policy:
             )
 
     def lost(self, role: str, needs: Iterable[Need], objects: Mapping[str, Any]) -> str | None:
-        """Return what `role`, or the owner of a view, lacks of `needs`; None if nothing is missing. `objects` are the catalog's by id.
-        Dropped objects are ignored."""
+        """Return the first of `needs` that `role`, or the owner of a view, lacks; None if none is missing. `objects` are the catalog's
+        by id. Dropped objects are ignored."""
         for need in needs:
             of_organization = need.object == self.organization.id
             target, view = objects.get(need.object), objects.get(need.view or "")
@@ -166,7 +166,7 @@ class Policy:
         return None
 
     def lacks(self, role: str, requirement: Requirement) -> str:
-        """Return the missing privilege as a text for `role`, which must not learn from it what the query of a view reads."""
+        """Return the missing privilege as a text for `role`; the text must not reveal which objects a view's query reads."""
         view = requirement.through
         if view is None:
             return lacking(role, self.missing(role, requirement))
@@ -181,19 +181,19 @@ class Policy:
     # --- why, and by whom
 
     def chain(self, requirement: Requirement) -> Iterator[Requirement]:
-        """Yield the chain of a requirement, outermost first: USAGE on the database, USAGE on the schema, and itself. Granting takes only
-        the last."""
+        """Yield the chain of a requirement, outermost first: USAGE on the database, USAGE on the schema, and the requirement itself.
+        Granting needs only the last."""
         place = _place(requirement.target) if not requirement.grantable else None
         if place is not None:
             yield from self.chain(Requirement(Privilege.USAGE, self.objects[place[0]][place[1]]))
         yield requirement
 
     def missing(self, role: str, requirement: Requirement) -> list[Requirement]:
-        """Return what `role` lacks of the chain of a requirement, outermost first."""
+        """Return the members of a requirement's chain that `role` lacks, outermost first."""
         return [step for step in self.chain(requirement) if not self._holds(role, step)]
 
     def holder(self, requirement: Requirement) -> str:
-        """Return a role that has what a requirement asks for: the owner's."""
+        """Return a role that fulfils a requirement: the object's owner."""
         if requirement.target is not None:
             return self.decides(requirement.target) if requirement.grantable else owner_of(requirement.target)
         held = (
@@ -202,7 +202,7 @@ class Policy:
         return next(held, ORGADMIN) if not requirement.grantable else ORGADMIN
 
     def grantor(self, role: str, requirement: Requirement) -> str | None:
-        """Return the role, `role` or one beneath it, whose right to grant a privilege is used; None when there is none."""
+        """Return the role whose grant option is used, `role` or a role that it inherits; None if none has the grant option."""
         inherited, target = self.graph.inherited(role), requirement.target
         decides = self.decides(target)
         if decides in inherited:
@@ -234,7 +234,7 @@ class Policy:
         return known
 
     def _holds(self, role: str, step: Requirement) -> bool:
-        """True if `role` or a role beneath it has a privilege on the object itself."""
+        """True if `role` or a role that it inherits has a privilege on the object itself."""
         if step.grantable:
             return self.grantor(role, step) is not None
         inherited, target, privilege = self.graph.inherited(role), step.target, step.privilege
@@ -275,7 +275,7 @@ def owner_of(target: Any) -> str:
 
 
 def _place(target: object | None) -> tuple[str, Path] | None:
-    """Return kind and path of what an object is in; None where that is the organization. System relations are everybody's."""
+    """Return kind and path of an object's container; None for the organization. System relations are public."""
     if target is None or isinstance(target, Query):
         return None
     if isinstance(target, Relation) and target.kind is RelationKind.SYSTEM:

@@ -1,4 +1,4 @@
-"""Users, the roles that they hold, and their API tokens, of which only digests are kept (docs/adr/0028)."""
+"""Users, their roles, and their API tokens, which are stored only as digests (docs/adr/0028)."""
 
 from __future__ import annotations
 
@@ -205,12 +205,12 @@ def create_user(storage: Storage, user: User) -> User:
 
 
 def set_password(storage: Storage, user: User, password: str) -> None:
-    """Set a password, given as a hash; sessions of the earlier one end."""
+    """Set the hash of a password; sessions that used the earlier password end."""
     _change_user(storage, user.name, password=password)
 
 
 def set_default_role(storage: Storage, name: str, role: str) -> None:
-    """Set the role that the user's sessions begin with."""
+    """Set the default role of the user's sessions."""
     _change_user(storage, name, default_role=role)
 
 

@@ -1,4 +1,4 @@
-"""Continuous queries: those that are not done are in the state, the others are looked up."""
+"""Continuous queries: the state contains unfinished queries, and finished queries are read from the database."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def change(storage: Storage, identifier: str, **values: Any) -> None:
 
 
 def leave(storage: Storage, role: Role) -> None:
-    """Give the queries of a role that goes, which are all done, to its owner: a later role of that name must not restart them."""
+    """Transfer the finished queries of a role that is dropped to its owner: a later role of the same name must not restart them."""
     table = tables.queries
     storage.execute(update(table).where(table.c.owner == role.name).values(owner=role.owner))
 

@@ -24,8 +24,8 @@ class Removal:
     queries: tuple[Query, ...]
 
     def refuse(self, *, cascade: bool, known: Callable[[object], bool]) -> None:
-        """Raises UserError 2BP01, which names what keeps the object: without `cascade` all that depends on it but for what is attached
-        to it, with it the queries that have not ended. Of what is not to be `known` it tells only how much there is."""
+        """Raise UserError 2BP01 with the objects that prevent the drop: without `cascade` all dependents that are not attached, with
+        `cascade` the queries that have not ended. Objects that are not `known` are only counted."""
         *others, target = self.objects
         in_the_way = [] if cascade else [dependent for dependent in others if not spec_of(dependent).attached]
         visible = [described(dependent) for dependent in in_the_way if known(dependent)]
@@ -61,7 +61,7 @@ def removal(state: CatalogState, target: Any) -> Removal:
 
 
 def refuse_owner(state: CatalogState, role: Role, known: Callable[[object], bool]) -> None:
-    """Raises UserError 2BP01, which names what a role owns as far as it is `known`: nobody else might be allowed to do anything with it."""
+    """Raise UserError 2BP01 with the `known` objects that a role owns: without an owner, no role could use them."""
     owned = [
         value for value in (*state.by_id.values(), *state.queries.values()) if owner_of(value) == role.name
     ]

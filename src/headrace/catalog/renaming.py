@@ -1,6 +1,6 @@
-"""Another name for an object: the objects that are in it, use it or are queries over it follow.
+"""Renaming of an object, with its contents, its dependents and the queries over it.
 
-Ids stay, and with them what is sealed, what depends on what, and what runs.
+Ids stay the same, and so do sealed values, dependencies and running queries.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _queries(
 
 
 def _renamed(state: CatalogState, query: Query, kind: str, old: Path, new: Path) -> Query:
-    """Return a query with new names of its relations, if they still are those that it was made with, its pool, and its plan."""
+    """Return a query with the new name in its pool, its plan and its relations; a relation that was replaced since is left out."""
 
     def followed(name: RelationName) -> RelationName:
         within = name.path[: len(old)] == old and query.was_made_with(state.relation(name))

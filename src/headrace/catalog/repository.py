@@ -33,7 +33,7 @@ class Repository(Generic[T]):
         return self._storage.state.get(self._spec, path)
 
     def all(self, *within: str) -> list[T]:
-        """Return all, or those in `within`; by path."""
+        """Return all objects, or the objects in `within`, by path."""
         return self._storage.state.all(self._spec, within)
 
     def create(self, value: T, sealed: bytes | None = None) -> None:
@@ -112,8 +112,8 @@ def change_owner(storage: Storage, target: object, role: str) -> None:
 
 
 def drop(storage: Storage, target: object, *, cascade: bool, known: Callable[[object], bool]) -> Removal:
-    """Drop an object with what is attached to it, or with all that depends on it, and return what was dropped. Raises its kind's
-    SQLSTATE, or 2BP01."""
+    """Drop an object with its attached objects, or with all its dependents; return the dropped objects. Raises its kind's SQLSTATE,
+    or 2BP01."""
     spec = spec_of(target)
     with storage.transaction():
         dropped = removal(storage.state, existing(storage.state, spec, spec.path(target)))

@@ -1,7 +1,8 @@
-"""Encryption at rest of what is secret: the properties of stores and schema registries, and secrets.
+"""Encryption at rest of secrets and of the properties of stores and schema registries.
 
-Envelope: each value is sealed with AES-256-GCM under a data key of its own, which is sealed under the catalog's key, so that another
-such key seals the data keys only. Sealed form: 12-byte nonce and 48 bytes of sealed data key, then 12-byte nonce and the sealed value.
+Envelope: each value is sealed with AES-256-GCM under its own data key, which is sealed under the catalog's key, so that a new
+catalog key only seals the data keys again. Sealed form: 12-byte nonce and 48 bytes of sealed data key, then 12-byte nonce and the
+sealed value.
 `label` (the object's id) is authenticated, so that a sealed value cannot be moved to another object.
 """
 
@@ -33,7 +34,7 @@ class SecretBox:
         return self._head(data_key, label) + second + AESGCM(data_key).encrypt(second, value, label.encode())
 
     def open(self, sealed: bytes, label: str) -> bytes:
-        """Decrypt what was encrypted for `label`; raises InternalError when no key fits."""
+        """Decrypt a value that was encrypted for `label`. Raises InternalError if no key matches."""
         rest = sealed[_HEAD_BYTES:]
         return AESGCM(self._data_key(sealed, label)).decrypt(
             rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], label.encode()

@@ -36,7 +36,7 @@ def seed(catalog_storage: storage.Storage) -> bool:
         Repository(catalog_storage, ROLE).create(Role(name, ORGADMIN, moment(now)))
     pool = ComputePool(DEFAULT_COMPUTE_POOL, "small", SYSADMIN, moment(now), moment(now))
     Repository(catalog_storage, COMPUTE_POOL).create(pool)
-    # Who may read a relation needs no more than that: a role for it begins with the pool that everybody has.
+    # A role with SELECT on a relation needs no further grant: it may use the default pool, which is granted to `public`.
     grants.add(catalog_storage, Grant(pool.id, Privilege.USAGE, PUBLIC, SYSADMIN))
     principals.seed(catalog_storage)
     return True

@@ -16,7 +16,7 @@ from headrace.core.errors import UserError
 
 @dataclass(frozen=True)
 class Admitted:
-    """A user as the provider's groups have made it: the roles that it got, those that it lost, and those that could not be changed."""
+    """A user after the provider's groups were applied: granted roles, revoked roles, and roles that could not be changed."""
 
     user: User
     given: tuple[str, ...] = ()
@@ -25,9 +25,9 @@ class Admitted:
 
 
 def admit(storage: Storage, name: str, roles: Mapping[str, bool], *, create: bool) -> Admitted | None:
-    """Return the user of that name: existing, invited or, with `create`, made now; None for anybody else.
+    """Return the existing or invited user of that name, or with `create` a new one; None otherwise.
 
-    `roles` are those that groups decide on, and whether they give it. Other roles of the user stay as they are.
+    `roles` maps each role that groups control to whether a group grants it. The user's other roles do not change.
     """
     with storage.transaction():
         user = _user(storage, name, create=create)

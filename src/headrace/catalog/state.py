@@ -36,11 +36,10 @@ Place = tuple[str | None, Path]
 
 @dataclass(frozen=True)
 class CatalogState:
-    """`objects` are the values of each kind by their paths, `uses` the ids of what an object cannot be without, `sealed` the encrypted
-    properties by the object's id. `within` counts what is directly in an object, by the kind and path of that, and `used` what cannot be
-    without it, by its id: of most objects nothing, and then nothing is gone through. `queries` are those that are not terminated as they
-    should be, `members` who may sign in. `graph` and `grants` are what `policy` answers by;
-    `future_grants` are for what is not there yet.
+    """`objects` are the values of each kind by path, `uses` the ids of the objects that an object depends on, `sealed` the encrypted
+    properties by the object's id. `within` counts the direct contents of an object, by its kind and path, and `used` its dependents, by its
+    id: for most objects both are zero, which saves a scan. `queries` are the queries that are not terminated as they should be, `members`
+    the users who may sign in. `policy` reads `graph` and `grants`; `future_grants` are grants on future objects.
     """
 
     organization: Organization
@@ -73,7 +72,7 @@ class CatalogState:
         return value
 
     def all(self, spec: KindSpec[T], within: Path = ()) -> list[T]:
-        """Return the objects of a kind, of those that are in `within` if given; by path."""
+        """Return the objects of a kind, optionally only in `within`, by path."""
         known, depth = self.objects[spec.kind], len(within)
         paths = (path for path in known if path[:depth] == within) if within else known
         return [known[path] for path in sorted(paths)]
@@ -109,7 +108,7 @@ class CatalogState:
         return [child for spec in inside for child in self.all(spec, path)]
 
     def dependents(self, value: Any) -> list[Any]:
-        """Return the objects that cannot be without this one, aside from what is in it."""
+        """Return the objects that depend on this one, without its contents."""
         if value.id not in self.used:
             return []
         users = {identifier for identifier, used in self.uses.items() if value.id in used}

@@ -1,7 +1,7 @@
 """The catalog's database, and the state in memory that follows it.
 
-One connection does all the writing, under a lock: a catalog belongs to one server. A transaction works on a state of its own, which
-only its thread sees, and which takes the place of the present one when the database has committed.
+A single connection performs all writes, under a lock: a catalog belongs to one server. A transaction works on a private state, which
+only its thread sees, and which replaces the current state after the database has committed.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ ANSWER_TIMEOUT_MS = 10_000
 
 
 class Storage:
-    """Reads of the state never wait; transactions do, for each other and for the database: they are for threads.
+    """Reads of the state never wait. Transactions wait for each other and for the database: use a thread.
 
-    `load` reads the state whole: when a connection was lost nobody knows what became of its last transaction.
+    `load` reads the whole state: after a lost connection, the outcome of the last transaction is unknown.
     """
 
     def __init__(self, engine: Engine, load: Callable[[Storage], CatalogState]) -> None:
@@ -64,7 +64,7 @@ class Storage:
 
     @property
     def state(self) -> CatalogState:
-        """The present state, or what this thread's transaction has made of it so far."""
+        """The current state, or the private state of this thread's transaction."""
         state = self._draft if self._writer == threading.get_ident() else self._state
         if state is None:
             raise RuntimeError("the catalog was not loaded")
@@ -93,7 +93,7 @@ class Storage:
         return result.rowcount
 
     def rows(self, query: Select[Any]) -> list[RowMapping]:
-        """Return the rows of a query, in a transaction of its own unless there is one."""
+        """Return the rows of a query, in a new transaction unless this thread already has one."""
         with nullcontext() if self._writer == threading.get_ident() else self.transaction():
             return list(self.connection.execute(query).mappings())
 
@@ -105,7 +105,7 @@ class Storage:
         return self._connection
 
     def read(self) -> None:
-        """Put what the database holds in the place of this transaction's state."""
+        """Replace this transaction's state by the content of the database."""
         self._draft = self._load(self)
 
     @contextmanager
@@ -139,7 +139,7 @@ class Storage:
             try:
                 self._connection.execute(text("SELECT 1"))
             except DBAPIError:
-                # It was lost while nobody used it.
+                # The connection was lost while it was idle.
                 self._disconnect()
         if self._connection is None:
             self._connection = self._engine.connect()
@@ -154,7 +154,7 @@ class Storage:
 
 
 class Draft(Storage):
-    """A state of its own that is written to nowhere, and begins as that of another storage; what is not in a state is read there."""
+    """A draft: its state starts as a copy of another storage's state and is never written. Data outside of the state is read from there."""
 
     def __init__(self, kept: Storage) -> None:
         self._kept = kept
@@ -230,7 +230,7 @@ def postgresql(url: str, load: Callable[[Storage], CatalogState]) -> Storage:
 
 
 def _configure(connection: sqlite3.Connection, _record: object) -> None:
-    # The driver's own transactions do not begin before a SAVEPOINT, so that a rollback would miss what it released.
+    # The driver starts no transaction before a SAVEPOINT, so a rollback would not undo a released savepoint.
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=FULL", "busy_timeout=5000"):
         connection.execute(f"PRAGMA {pragma}")

@@ -60,7 +60,7 @@ files = Table(
 users = Table(
     "users",
     metadata,
-    # What sessions and tokens are of: another user of that name is another one.
+    # Sessions and tokens refer to this id, so that a later user of the same name does not inherit them.
     Column("id", String(36), primary_key=True),
     Column("name", String, nullable=False, unique=True),
     Column("default_role", String, nullable=False),
@@ -76,7 +76,7 @@ invitations = Table(
     Column("id", String(36), primary_key=True),
     Column("digest", String(64), nullable=False, unique=True),
     Column("user_name", String, nullable=False, unique=True),
-    # The ids of the roles: one that was dropped since is not given.
+    # The ids of the roles; a role that was dropped since is not granted.
     Column("roles", Text, nullable=False),
     Column("default_role", String, nullable=False),
     Column("invited_by", String, nullable=False),
@@ -94,7 +94,7 @@ user_roles = Table(
 role_grants = Table(
     "role_grants",
     metadata,
-    # `role` was granted to `grantee`, which has what it has.
+    # `role` was granted to `grantee`, which inherits its privileges.
     Column("role", String, primary_key=True),
     Column("grantee", String, primary_key=True),
 )
@@ -102,7 +102,7 @@ role_grants = Table(
 grants = Table(
     "grants",
     metadata,
-    # An object's id, a query's or the organization's: in one of two tables, so that no key can say which.
+    # The id of an object, a query or the organization: two tables contain these ids, so no foreign key is possible.
     Column("object", String(36), primary_key=True),
     Column("privilege", String, primary_key=True),
     Column("role", String, primary_key=True, index=True),
@@ -113,7 +113,7 @@ grants = Table(
 future_grants = Table(
     "future_grants",
     metadata,
-    # The id of a schema, a database or the organization, for what of a kind will be made there.
+    # The id of the schema, the database or the organization that will contain the future objects.
     Column("place", String(36), primary_key=True),
     Column("kind", String, primary_key=True),
     Column("privilege", String, primary_key=True),
@@ -169,7 +169,7 @@ query_relations = Table(
     "query_relations",
     metadata,
     Column("query_id", ForeignKey("queries.id", ondelete="CASCADE"), primary_key=True),
-    # What a terminated query read or wrote may go: without this row the query cannot be restarted.
+    # Relations of a terminated query may be dropped: without this row the query cannot be restarted.
     Column("relation_id", ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True, index=True),
     Column("is_sink", Boolean, nullable=False),
 )
@@ -187,7 +187,7 @@ query_events = Table(
 audit = Table(
     "audit",
     metadata,
-    # The order in which it happened; given by the server, which is the only one to write.
+    # The order of the events; assigned by the server, which is the only writer.
     Column("id", BigInteger, primary_key=True, autoincrement=False),
     Column("time", BigInteger, nullable=False, index=True),
     Column("event", String, nullable=False),

@@ -12,7 +12,7 @@ from headrace.catalog.secrets import SecretBox
 
 
 def to_head(connection: Connection, box: SecretBox) -> None:
-    """Make what a new catalog has, or run the missing revisions on an old one; one of them seals anew what `box` opens."""
+    """Create the tables of a new catalog, or run the missing revisions on an old one; one revision seals the secrets in `box` again."""
     known = inspect(connection)
     if known.has_table("alembic_version"):
         current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

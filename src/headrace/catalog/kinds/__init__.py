@@ -1,6 +1,6 @@
-"""The kinds of catalog objects: how each is named, stored and read again, and what it stands on.
+"""The kinds of catalog objects: names, stored forms and dependencies.
 
-May import: `objects`, core, formats. To add a kind: its value in `objects.py`, a module here with its `KindSpec`, and that in `KINDS`.
+May import: `objects`, core, formats. To add a kind: its value in `objects.py`, a module here with its `KindSpec`, and an entry in `KINDS`.
 """
 
 from __future__ import annotations

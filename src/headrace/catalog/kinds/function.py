@@ -1,4 +1,4 @@
-"""Function sources, whose files are in a table of their own, and functions, which are of one each."""
+"""Function sources, whose files are in a separate table, and functions, each from one source."""
 
 from __future__ import annotations
 

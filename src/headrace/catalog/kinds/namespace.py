@@ -36,6 +36,6 @@ SCHEMA = KindSpec(
     missing=SqlState.SCHEMA_NOT_FOUND,
     privileges=(Privilege.USAGE, Privilege.CREATE_RELATION),
     parent=DATABASE.kind,
-    # A database always has one: an empty one goes with it.
+    # A database always has a schema: an empty schema is dropped with its database.
     attached=True,
 )

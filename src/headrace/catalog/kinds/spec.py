@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Stored:
-    """An object as it was read: `path` are its names, outermost first, `definition` what its kind keeps of it."""
+    """An object as read from the database: `path` is its names, outermost first, `definition` the stored form of its kind."""
 
     id: str
     path: Path
@@ -30,7 +30,7 @@ class Stored:
 
     @property
     def name(self) -> str:
-        """The last of its names: its own."""
+        """The last part of the path."""
         return self.path[-1]
 
 
@@ -38,11 +38,11 @@ class Stored:
 class KindSpec(Generic[T]):
     """A kind of object whose values are `T`.
 
-    `kind` is what is stored, `parent` the kind that it is in (None: the organization) and `word` what texts call it. `write` and `read`
-    are between a value and its definition; each of `upgrades` makes a definition of one version into the next. `uses` are
-    the kinds and paths of what it cannot be without, and `renamed` a value after an object of some kind has another name, for kinds that
-    keep such names. `attached` objects do not keep their parent from being dropped. `privileges` can be granted on an object of the
-    kind, beside OWNERSHIP, which its owner has. `printed` gives a part of a path as texts write it.
+    `kind` is the stored name, `parent` the kind of its container (None: the organization) and `word` its name in texts. `write` and
+    `read` convert between a value and its definition; each of `upgrades` converts a definition of one version to the next. `uses`
+    returns the kinds and paths of the objects that it depends on. `renamed` returns the value after an object was renamed, for kinds that
+    store such names. `attached` objects do not prevent a drop of their parent. `privileges` can be granted on an object of the kind,
+    beside OWNERSHIP, which its owner has. `printed` formats a part of a path for texts.
     """
 
     kind: str
