@@ -1,4 +1,4 @@
-"""ALTER of any kind of object: its name, its owner; and what is said of a relation."""
+"""ALTER of any kind of object: its name and owner, and a relation's comment and properties."""
 
 from __future__ import annotations
 

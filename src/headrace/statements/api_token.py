@@ -1,4 +1,4 @@
-"""API_TOKEN: create, alter, drop, describe, list. Source: dialect section 7.5; who may do what is in docs/adr/0028."""
+"""API_TOKEN: create, alter, drop, describe, list. Source: dialect section 7.5; docs/adr/0028 lists the required privileges."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _check_role(name: Identifier, run: Execution) -> None:
 
 
 def _end(reader: PropertyReader, run: Execution, *tokens: str | None) -> datetime.datetime:
-    """Return the requested expiry, but none later than that of the given tokens, by id: a token ends with the one that made it."""
+    """Return the requested expiry, limited by the expiry of the tokens with these ids: a token expires with the token that created it."""
     days = reader.take(DAYS)
     end = now() + datetime.timedelta(days=DAYS_DEFAULT if days is None else days)
     ends = [token.expires_at for token in run.catalog.api_tokens() if token.id in tokens]

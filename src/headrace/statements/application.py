@@ -1,7 +1,7 @@
-"""BEGIN APPLICATION … END APPLICATION: statements that are made and run as one, or not at all. See docs/adr/0037.
+"""BEGIN APPLICATION … END APPLICATION: statements that run together or not at all. See docs/adr/0037.
 
-Each statement is checked as if it stood alone, in the session and the catalog that those before it leave: a draft, which nobody else
-sees. Only when all of them could be done is anything made.
+Each statement is checked like a single statement, in the session and in the catalog that the statements before it leave. That catalog is
+a draft, which no other session sees. Objects are created only after all statements passed the checks.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _VIRTUAL_KINDS = {"STREAM": RelationKind.STREAM, "CHANGELOG": RelationKind.CHANG
 
 @dataclass(frozen=True)
 class VirtualRelation:
-    """A name for a query. `query` names neither virtual relations nor what depends on the session."""
+    """A name for a query. The text of `query` contains no virtual relations and nothing that depends on the session."""
 
     relation: Relation
     logical: LogicalPlan
@@ -82,8 +82,8 @@ class VirtualRelation:
 
 @dataclass(frozen=True)
 class Member:
-    """A statement that was found to be right, with what it comes to: a relation, a query, or a name. `reads` are the relations that its
-    own text names; `needs` is what running it takes."""
+    """A checked statement with its result: a relation, a query, or a name. `reads` are the relations in its own text; `needs` are the
+    privileges that it requires to run."""
 
     statement: Statement
     definition: Declared | Prepared | VirtualRelation | None = None
@@ -93,7 +93,7 @@ class Member:
 
 @dataclass
 class Draft:
-    """An application on its way: the catalog with what its statements have made so far, and what is to be made for them."""
+    """An application during its checks: a catalog with the results of the statements so far, and the objects to create."""
 
     run: Execution
     catalog: Catalog
@@ -124,8 +124,7 @@ class Draft:
         self.coming[store, entity] = EntityDescription(entity, layout)
 
     def _from_the_beginning(self, logical: LogicalPlan) -> LogicalPlan:
-        """Read what the application itself creates from its beginning: it is empty at the start and written at once, so its end would
-        lose rows."""
+        """Read the application's new relations from their start: they are written at once, so reading from the end would lose rows."""
 
         def change(node: LogicalNode) -> LogicalNode:
             if (
@@ -303,7 +302,7 @@ def _named(query: exp.Query, draft: Draft, run: Execution) -> tuple[Relation, ..
 
 
 def _refuse_own(statement: _Query) -> None:
-    """Refuse what a single query of several cannot have for itself."""
+    """Refuse properties that a single query among several cannot set for itself."""
     own = statement.select.query_properties
     for properties in (statement.properties, own):
         if value_of(properties.entries, dialect.QUERY_NAME) is not None:

@@ -97,11 +97,11 @@ class Execution:
     """Execution of one statement: principal, context, services and uploaded files. A listing `everywhere` is not limited to the
     session's database. Objects that the active role may not know are not found by these methods.
 
-    One that is only `checking` is over a copy of the catalog that is written to nowhere, and must ask and change nothing else.
+    With `checking`, the catalog is a throw-away copy: do not contact stores or the engine, and change nothing else.
 
-    `bindings` keep what a query was bound to when its requirements were found, so that it is that which runs. `coming` are entities, by
-    store and path, and views, by no store and their names, that will be made before what the statement is about: an application's
-    statements stand on each other.
+    `bindings` store each query as it was bound when its requirements were determined, so that exactly this query runs. `coming` are
+    entities (by store and path) and views (by None and name) that will exist before the statement runs: the statements of an
+    application depend on each other.
     """
 
     services: Services
@@ -163,8 +163,7 @@ class Execution:
         return [item for item in objects if policy.visible(role, item)]
 
     def is_default(self, kind: str, target: Any, *, current: bool) -> bool:
-        """True if the user's sessions begin with an object; for a user without a default of that kind, if it is the session's `current`
-        one."""
+        """True if an object is the user's default; for a user without a default of that kind, if it is the session's `current` object."""
         user = self.catalog.user(self.principal.user)
         chosen = user.defaults.get(kind) if user is not None else None
         return target.id == chosen if chosen in self.catalog.snapshot().by_id else current
@@ -308,7 +307,7 @@ class Execution:
         return self.relation(name)
 
     def described(self, store: Store, kind: StoreDescriptor, entity: EntityPath) -> EntityDescription | None:
-        """Return the entity as its store describes it, or as it will be created; None if it does not exist. Asks the store: use a
+        """Return the entity as its store describes it, or as it will be created; None if it does not exist. Contacts the store: use a
         thread."""
         if kind.pattern(entity) is not None:
             return EntityDescription(entity)
@@ -349,7 +348,7 @@ class Execution:
         return store, connector(store.type)
 
     def connection(self, store_name: str) -> tuple[Store, StoreDescriptor]:
-        """Return the store of a relation. Using the relation takes no privilege on its store. Raises 3D006."""
+        """Return the store of a relation. Using the relation requires no privilege on its store. Raises 3D006."""
         store = self.catalog.store(store_name)
         if store is None:
             raise UserError(
@@ -593,7 +592,7 @@ def facet(
     span: Span | None,
     hint: str = "Name a store of another type with IN STORE.",
 ) -> F:
-    """Return a facet of a store type; raises UserError 0A000, saying what cannot be done without it and what can, if the type lacks it."""
+    """Return a facet of a store type. If the type lacks it, raises UserError 0A000 with the unsupported action and the supported ones."""
     if provided is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -616,11 +615,11 @@ CHECKED: set[type[Statement]] = set()
 def handles(
     kind: type[S], *, requires: Requirements[S], checked: bool = False
 ) -> Callable[[Handler[S]], Handler[S]]:
-    """Register the handler of a statement, and what the active role must have before it runs.
+    """Register the handler of a statement, and the privileges that the active role must have before it runs.
 
-    `requires` gives it for a statement in its context: it changes nothing and asks nobody but the catalog. Each requirement is
-    checked before the next is asked for, so that what must not be known yet comes last. For none, say `nothing`.
-    A handler that heeds `Execution.checking` is `checked`: it is what checks a text that is not run. Of others that is `requires`.
+    `requires` yields the requirements of a statement in its context: it changes nothing and reads only the catalog. Each requirement is
+    checked before the next is computed, so that requirements that would reveal an object come last. Use `nothing` if there are none.
+    With `checked`, the handler supports `Execution.checking` and also checks a text that is not run; otherwise `requires` alone does.
     """
 
     def register(handler: Handler[S]) -> Handler[S]:
@@ -636,11 +635,11 @@ def handles(
 
 
 class UncheckedError(Exception):
-    """Only running a statement tells what comes of it: its store is asked, or its handler does not heed `checking`."""
+    """A result that is only known by running the statement: it needs its store, or its handler does not support `checking`."""
 
 
 def nothing(_statement: Statement, _run: Execution) -> Iterable[Requirement]:
-    """Require nothing: the statement shows a role only what it sees."""
+    """Require nothing: the statement's result contains only objects that the role may see."""
     return ()
 
 
@@ -664,9 +663,9 @@ def relation_ddl(relation: Relation, command: str, done: str) -> ResultSet:
 def changed(
     changes: Properties, current: Mapping[str, str], specs: Specs, *, kind: str, what: str
 ) -> PropertyReader:
-    """Return an object's properties with changes: given ones are set, removed ones dropped; the type cannot change.
+    """Return an object's properties after setting and removing some; the type cannot change.
 
-    Raises UserError 3D008 for another type, and for one that is none of `specs`.
+    Raises UserError 3D008 for another type, and for a property that is not in `specs`.
     """
     for entry in changes.entries:
         if entry.key == "type" and (entry.value or "").lower() != kind:
@@ -702,7 +701,7 @@ def others_secrets(secrets: Mapping[str, str], given: Properties, specs: Specs) 
 
 
 def kept_secrets(secrets: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the secrets of those properties that an object has."""
+    """Return the secrets of an object's own properties."""
     return {name: secret for name, secret in secrets.items() if name in properties}
 
 

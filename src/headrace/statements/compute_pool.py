@@ -77,7 +77,7 @@ async def create_compute_pool(statement: CreateComputePool, run: Execution) -> O
 
 @handles(UpdateComputePool, requires=_owned, checked=True)
 async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> Outcome:
-    """Change the given properties: the timeout at once, the size with the next start of its process."""
+    """Change properties: the timeout changes at once, the size at the next start of the pool's process."""
     pool = run.named_compute_pool(statement.name)
     current = {SIZE.name: pool.size, TIMEOUT.name: str(pool.timeout_min)}
     reader = changed(statement.properties, current, PROPERTIES, kind="", what=_WHAT)
@@ -105,7 +105,7 @@ async def start_compute_pool(statement: StartComputePool, run: Execution) -> Out
 
 @handles(StopComputePool, requires=_owned, checked=True)
 async def stop_compute_pool(statement: StopComputePool, run: Execution) -> Outcome:
-    """Answers when its process has ended: its queries stay wanted, and go on from their checkpoints with START."""
+    """Returns when the pool's process has ended. Its queries keep their wanted state, and continue from their checkpoints at START."""
     pool = run.named_compute_pool(statement.name)
     if pool.desired_state is not PoolIntent.STOPPED:
         stopped = replace(pool, desired_state=PoolIntent.STOPPED, updated_at=now())
@@ -144,7 +144,7 @@ async def describe_compute_pool(statement: DescribeComputePool, run: Execution) 
 def _written(
     pool: ComputePool, statement: CreateComputePool | UpdateComputePool | StartComputePool, run: Execution
 ) -> None:
-    """Create or change a pool. Raises UserError 53000 for one that is to run and has no room, of those that there are by then."""
+    """Create or change a pool. Raises UserError 53000 if the pool is to run and exceeds the capacity that other pools leave."""
     with run.catalog.transaction():
         others = run.catalog.compute_pools()
         if pool.desired_state is PoolIntent.RUNNING:
@@ -166,7 +166,7 @@ def _wake(run: Execution) -> None:
 
 
 async def _ended(pool: ComputePool, run: Execution) -> None:
-    """Return when the pool's process has ended, or is wanted again. Raises ExternalError 57014 where that takes too long."""
+    """Return when the pool's process has ended, or is wanted again. Raises ExternalError 57014 after a time-out."""
     until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
     while not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped":
         current = run.catalog.compute_pool(pool.name)

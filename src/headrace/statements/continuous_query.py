@@ -85,7 +85,7 @@ class MissingEntity:
     options: Mapping[str, str]
 
     def create(self) -> None:
-        """Make it, unless somebody else has meanwhile. Raises UserError or ExternalError."""
+        """Create the entity, unless it was created in the meantime. Raises UserError or ExternalError."""
         try:
             create_entity(self.connector, self.store, self.entity, self.options)
         except UserError as error:
@@ -97,7 +97,7 @@ class MissingEntity:
 class Prepared:
     """A planned continuous query: nothing has been created yet. `relation` is None for INSERT INTO.
 
-    `side_topics` are those, of records that it leaves out, which are not there yet. `schemas`: of what it writes in Avro.
+    `side_topics` are the missing topics for records that it leaves out. `schemas` are the schemas of its output in Avro.
     """
 
     kind: QueryKind
@@ -113,7 +113,7 @@ class Prepared:
 
 
 def of_select(select: Select, run: Execution, *, continuous: bool = False) -> Iterator[Requirement]:
-    """Yield SELECT on every relation that a query names, and for a view's owner on what the view's query reads."""
+    """Yield SELECT on every relation that a query names, and for a view's owner on the relations of the view's query."""
     logical = bound(select, run, continuous=continuous)
     yield from (Requirement(Privilege.SELECT, relation) for relation in logical.named)
     for view, relation in logical.inside_views:
@@ -121,7 +121,7 @@ def of_select(select: Select, run: Execution, *, continuous: bool = False) -> It
 
 
 def of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
-    """Yield what running the query requires, now and at every start."""
+    """Yield the privileges that the query requires now and at every start."""
     yield Requirement(Privilege.CREATE_QUERY)
     yield from of_select(statement.select, run, continuous=True)
     yield Requirement(Privilege.USAGE, run.compute_pool())
@@ -230,9 +230,9 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
 def prepare(
     statement: CreateRelationAs | InsertInto, run: Execution, other_flows: Sequence[Flow] = ()
 ) -> Prepared:
-    """Bind, purify, plan: for a thread, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing.
+    """Bind, purify and plan a query. Blocks, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing.
 
-    `other_flows` are those of the queries that are to run with it.
+    `other_flows` are the flows of the queries that will run with it.
     """
     prepared = _prepared(statement, run)
     prepared = replace(
@@ -399,7 +399,7 @@ def _schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
 
 
 def registered_schemas(prepared: Prepared, run: Execution) -> tuple[SinkSchema, ...]:
-    """Return the schemas of what it writes, which the registry has now. Blocks."""
+    """Register the schemas of the query's output, and return them. Blocks."""
     if not prepared.schemas or prepared.store is None:
         return ()
     return registered(prepared.schemas, run.registry_client(prepared.store))
@@ -421,7 +421,7 @@ def make_sink(prepared: Prepared, run: Execution) -> None:
 
 
 def unmake_view(prepared: Prepared, run: Execution) -> None:
-    """Remove a view that nobody knows yet. An entity stays, which is harmless. Blocks."""
+    """Remove a view that is not in the catalog yet. Its entity stays, which is harmless. Blocks."""
     if isinstance(prepared.sink, ViewSink):
         run.services.engine.views.drop(prepared.sink.view)
 
@@ -456,7 +456,7 @@ def _kept(prepared: Prepared, query: Query, statement: CreateRelationAs | Insert
 
 
 def refuse_cycle_of(query: Query, run: Execution, span: Span | None) -> None:
-    """Raises UserError 42P16 when an existing query would now read what it writes, and its statement does not allow it."""
+    """Raise UserError 42P16 if an existing query would now read its own output, and its statement does not allow that."""
     (statement,) = parse(query.sql)
     inside = statement.statements if isinstance(statement, Application) else (statement,)
     writing = [item for item in inside if isinstance(item, CreateRelationAs | InsertInto)]
@@ -474,7 +474,7 @@ def refuse_own_cycle(
     run: Execution,
     other_flows: Sequence[Flow] = (),
 ) -> None:
-    """Raises UserError 42P16 for a new query that would read what it writes, through running queries or `other_flows`."""
+    """Raise UserError 42P16 for a new query that would read its own output through running queries or `other_flows`."""
     flow = flow_of(prepared, run)
     if flow is not None and not _allowed(statement):
         others = [*_running(run), *other_flows]
@@ -482,7 +482,7 @@ def refuse_own_cycle(
 
 
 def flow_of(prepared: Prepared, run: Execution) -> Flow | None:
-    """Return what a planned query reads and writes; None for a sink that is gone."""
+    """Return the sources and sinks of a planned query; None for a sink that was dropped."""
     sink = prepared.relation or run.catalog.relation(prepared.sink_name)
     if sink is None:
         return None
@@ -495,7 +495,7 @@ def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
 
 
 def _running(run: Execution, but: str = "") -> list[Flow]:
-    """Return what the queries that are not terminated read and write."""
+    """Return the sources and sinks of the queries that are not terminated."""
     queries = (query for query in run.catalog.unfinished_queries() if query.id != but)
     return [flow for query in queries if query.should_run for flow in _flows(query, run)]
 
@@ -531,7 +531,7 @@ def _beside(steps: Iterable[WriteEntity]) -> Iterator[Output]:
 
 
 def remarks(prepared: Prepared) -> list[str]:
-    """Return the Summary's remarks on a query: what its records lack, and how its state may grow."""
+    """Return the Summary's remarks on a query: missing parts of its records, and possible growth of its state."""
     sink = prepared.sink
     left_out = () if isinstance(sink, ViewSink) else sink.left_out
     notes = [f"columns left NULL: {', '.join(map(printed, left_out))}"] if left_out else []
@@ -626,6 +626,6 @@ def refuse_taken_name(name: str, span: Span | None, run: Execution, *, of: str |
 def create_entity(
     kind: StoreDescriptor, store: Store, entity: EntityPath, options: Mapping[str, str]
 ) -> None:
-    """Make an entity with kept properties; raises what `EntityAdmin.create_entity` does."""
+    """Create an entity with stored properties; raises the errors of `EntityAdmin.create_entity`."""
     reader = PropertyReader(stored(options), of_scope(kind.properties, Scope.ENTITY), what="an entity")
     facet(kind.entities, kind, "CREATE ENTITY", None).create_entity(store.properties, entity, reader)

@@ -51,7 +51,7 @@ async def copy_source(statement: CopySource, run: Execution) -> Outcome:
 def file_for(catalog: Catalog, principal: Principal, kind: str, organization: str, name: str) -> bytes | None:
     """Return the file of a source, None if it does not exist or no role of `principal` may use it; blocks.
 
-    A request for a file names no role: any of those that its sender may take on will do.
+    A request for a file names no role: one role of its sender with the privilege is enough.
     """
     state = catalog.snapshot()
     if organization not in (state.organization.id, state.organization.name):

@@ -21,8 +21,7 @@ PATIENCE_MS = 30_000
 
 
 def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator[Requirement]:
-    """Yield what a DROP requires: OWNERSHIP of the object, and with `cascade` of everything that goes with it and of the queries that
-    end."""
+    """Yield what a DROP requires: OWNERSHIP of the object, and with `cascade` of all dropped dependents and of the queries that end."""
     yield Requirement(Privilege.OWNERSHIP, target)
     if cascade:
         removal = run.catalog.removal(target)
@@ -39,10 +38,9 @@ def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator
 
 
 async def drop(target: Any, run: Execution, *, cascade: bool, span: Span | None) -> str:
-    """Drop an object, and with `cascade` all that depends on it; `ownership` is what it requires.
+    """Drop an object, and with `cascade` its dependents; `ownership` is the required privilege. Return the other dropped objects.
 
-    Queries are terminated and have ended before anything goes, and those that are being terminated already are waited for; entities
-    stay. What went beside the object is returned, for a summary.
+    All affected queries end before the first object is dropped, including queries that were already being terminated. Entities stay.
     Raises UserError 2BP01, or ExternalError 57014 for a query that does not end.
     """
     removal = run.catalog.removal(target)

@@ -130,7 +130,7 @@ async def update_entity(statement: UpdateEntity, run: Execution) -> Outcome:
 
 @handles(OptimizeEntity, requires=_usage_in_pool)
 async def optimize_entity(statement: OptimizeEntity, run: Execution) -> Outcome:
-    """Runs in the session's compute pool, to its end. What queries that are not terminated need to go on stays."""
+    """Runs to its end in the session's compute pool. Data that unterminated queries need to continue is not removed."""
     store, kind = _store(statement, run)
     optimizer = facet(
         kind.optimizer, kind, "OPTIMIZE ENTITY", statement.span, "It is for tables that consist of files."
@@ -220,7 +220,7 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
     admin = facet(kind.entities, kind, "DESCRIBE ENTITY", statement.span)
     async with _about(statement.name, store, admin):
         entity = await asyncio.to_thread(admin.describe_entity, store.properties, statement.name.path)
-    # Clients read partitions and replicas by position; a type whose entities are not divided answers in as many columns.
+    # Clients read partitions and replicas by position, so store types without partitions return the same number of columns.
     layout = tuple(kind.layout) or ("partitions", "replicas")
     columns = [
         ("Name", VARCHAR),
@@ -284,7 +284,7 @@ def _no_constant(word: str) -> None:
 
 
 def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
-    """Return the position of a character of the record's text, in which a quote is written twice."""
+    """Return the position of a character of the record's text in the literal, which doubles each quote."""
     place = statement.place
     if place is None:
         return statement.span

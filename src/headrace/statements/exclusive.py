@@ -1,4 +1,4 @@
-"""Readings that a store grants to one reader at a time: two queries that share a replication slot lose what the other reads."""
+"""Exclusive reads, such as replication slots: if two queries share a slot, each loses the changes that the other reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.statements.base import Execution
 
 
 def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
-    """Raises UserError 3D008 if a plan reads by what another query that is not terminated reads by, or by the same thing twice."""
+    """Raise UserError 3D008 if a plan uses an exclusive read of another unterminated query, or the same exclusive read twice."""
     readings = Counter(_readings(plan, run))
     for reading, count in readings.items():
         if count > 1:

@@ -34,7 +34,7 @@ from headrace.statements.relation import store_name
 
 
 def _of_explained(statement: Explain, run: Execution) -> Iterable[Requirement]:
-    """Yield what running the statement requires: a plan reveals everything that it reads."""
+    """Yield the privileges of running the statement: a plan reveals everything that it reads."""
     explained = statement.statement
     if not isinstance(
         explained, SelectStatement | CreateRelation | CreateRelationAs | InsertInto | Application

@@ -1,6 +1,6 @@
 """Filters LIKE, WHERE and LIMIT over the result of any LIST and any DESCRIBE of an object.
 
-WHERE is bound, checked and translated as that of a SELECT whose one source is the list, and DuckDB tells which rows fulfil it.
+WHERE is bound, checked and translated like the WHERE of a SELECT from the list, and DuckDB evaluates it.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _bound(
 
 
 def _kept(query: LogicalPlan, listed: ResultSet, run: Execution) -> ResultSet:
-    """Asks DuckDB: for a thread of its readers."""
+    """Runs DuckDB, and blocks: use one of its reader threads."""
     sql = compile_snapshot(query).sql
     _, rows = run.services.engine.views.query(sql, arrow_tables={str(_LIST): _table(listed, sql)})
     return replace(listed, rows=tuple(listed.rows[number] for number in sorted(row[0] for row in rows)))

@@ -160,7 +160,7 @@ def _check_class(function: UserFunction, run: Execution) -> None:
         content = run.catalog.file_of(source)
     except UserError:
         if run.checking:
-            # A statement before this one makes it: its file is nowhere yet.
+            # An earlier statement of the application creates the source, so its file is not stored yet.
             return
         raise
     jar.check_class(content, function.class_name)

@@ -1,4 +1,4 @@
-"""GRANT and REVOKE on what is not there yet. ADR 27 says who may."""
+"""GRANT and REVOKE on future objects. ADR 27 lists the required privileges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GENERATE: the columns of an entity, as rows or as the statement that makes a relation over it."""
+"""GENERATE: the columns of an entity, as rows or as the statement that creates a relation over it."""
 
 from __future__ import annotations
 

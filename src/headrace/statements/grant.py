@@ -1,4 +1,4 @@
-"""GRANT and REVOKE of privileges, roles and ownership; LIST GRANTS. ADR 27 says who may, and what rests on what."""
+"""GRANT and REVOKE of privileges, roles and ownership; LIST GRANTS. ADR 27 describes required privileges and dependent grants."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ async def grant_privileges(statement: GrantPrivileges, run: Execution) -> Outcom
 
 @handles(RevokePrivileges, requires=_requirements)
 async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outcome:
-    """Revoke privileges. Refused with 2BP01 while grants depend on a revoked grant option, unless CASCADE revokes those too. Queries
-    that need a privilege stop."""
+    """Revoke privileges. Refused with 2BP01 while grants depend on a revoked grant option, unless CASCADE revokes these grants too.
+    Queries that need a revoked privilege stop."""
     requirements = [*_requirements(statement, run)]
     roles = [run.named_role(name).name for name in statement.roles]
     places = [(run.policy.need(item).object, item.privilege, role) for item in requirements for role in roles]
@@ -92,10 +92,10 @@ async def revoke_privileges(statement: RevokePrivileges, run: Execution) -> Outc
 
 
 def giving(target: object, role: Identifier, run: Execution) -> Iterator[Requirement]:
-    """Yield what it takes to make `role` the owner of an object, by either of the statements that do.
+    """Yield the privileges for a change of an object's owner to `role`, for both statements that change it.
 
-    The new owner vouches for what a query or a view reads: without `check_recipient` anybody could have them run with the rights of a
-    stronger role.
+    Queries and views run with the rights of their owner: without `check_recipient`, any user could make them run with the rights of
+    a stronger role.
     """
     yield Requirement(Privilege.OWNERSHIP, target, grantable=True)
     check_recipient(role, run)
@@ -108,7 +108,7 @@ def check_recipient(role: Identifier, run: Execution) -> None:
 
 
 async def give(target: object, role: Identifier, run: Execution) -> None:
-    """Make `role` the owner of an object; what was granted on the object stays granted. See `giving`."""
+    """Make `role` the owner of an object; grants on the object stay. See `giving`."""
     if isinstance(target, Query):
         await asyncio.to_thread(run.catalog.change_query, target.id, owner=role.name)
     else:

@@ -43,9 +43,10 @@ class Inferred:
 def with_columns(
     statement: CreateRelation, run: Execution, store: Store, kind: StoreDescriptor
 ) -> CreateRelation:
-    """Return the statement as if it listed its columns, and its key. Asks the store or its registry, and blocks.
+    """Return the statement with the columns and key that its store or registry reports. Blocks.
 
-    Raises UserError 0A000 (nobody knows them), 3D009 or 3D010 (no registry, no subject), 3D021, 42P16, and what those who are asked do.
+    Raises UserError 0A000 (no source of columns), 3D009 or 3D010 (no registry, no subject), 3D021, 42P16, and the errors of the store or
+    the registry.
     """
     inference = inferred(statement.properties, run, store, kind, statement.name.last.name)
     changelog = statement.kind == "CHANGELOG"

@@ -1,4 +1,4 @@
-"""An uploaded JAR: whether it may be kept, and what is in it. It comes from a user and is hostile; nothing of it is unpacked or run."""
+"""Checks and content of an uploaded JAR. The file comes from a user and may be hostile, so nothing in it is unpacked or run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check_class(data: bytes, name: str) -> None:
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[zipfile.ZipFile]:
-    # Each entry has a record that begins so: counted before any of them costs memory.
+    # Each entry's record begins with this signature: entries are counted before they use memory.
     if data.count(_ENTRY) > ENTRIES_MAX:
         raise _refusal(f"it has more than {ENTRIES_MAX} entries")
     try:

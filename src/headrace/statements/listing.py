@@ -1,6 +1,6 @@
-"""LIST: each is a projection of a system relation, its columns the titles that clients read, in their order.
+"""LIST: projections of system relations, with the column titles that clients read, in their order.
 
-Those that take no words of their own are handled here, the others with their kinds. LIST ENTITIES asks a store instead.
+This module handles lists without special syntax; the modules of the kinds handle the others. LIST ENTITIES contacts a store instead.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _lists(
     requires: Requirements[Statement] = nothing,
     **filters: object,
 ) -> None:
-    """Handle a LIST: the rows of its relation, of those that have the values of `filters`."""
+    """Handle a LIST: return the rows of its relation that match `filters`."""
 
     @handles(kind, requires=requires)
     async def listed(_statement: Statement, run: Execution) -> Outcome:

@@ -53,7 +53,7 @@ def _named(name: Identifier | None, run: Execution) -> Organization:
 
 @handles(UpdateOrganization, requires=on_organization(Privilege.OWNERSHIP))
 async def update_organization(statement: UpdateOrganization, run: Execution) -> Outcome:
-    """Change the given properties; NULL removes one."""
+    """Change properties; NULL removes a property."""
     organization = _named(statement.name, run)
     given = [entry for entry in statement.properties.entries if not entry.removed]
     removed = [entry.key for entry in statement.properties.entries if entry.removed]

@@ -22,8 +22,8 @@ from headrace.statements.system import system_relation_of
 
 @handles(CanI, requires=nothing)
 async def can_i(statement: CanI, run: Execution) -> Outcome:
-    """Return whether the active role may use the privilege, and what is missing. An object that it may not know is answered like a
-    missing one."""
+    """Return whether the active role may use the privilege, and what is missing. For an object that the role may not see, the result is
+    the same as for a missing object."""
     privilege = privilege_of(statement.privilege, statement.kind)
     reason = await asyncio.to_thread(_refused, privilege, statement, run)
     return Outcome(result([("Allowed", BOOLEAN), ("Reason", VARCHAR)], [(reason is None, reason)]))
@@ -99,7 +99,7 @@ def _steps(privilege: Privilege, kind: str, path: Path) -> Iterator[tuple[Privil
 
 
 def _path(kind: str, name: QualifiedName, run: Execution) -> Path:
-    """Return the full name of an object, existing or not; raises UserError 3D002 when it takes a database and none is selected."""
+    """Return the full name of an object, existing or not. Raises UserError 3D002 if the name needs a database and none is selected."""
     if kind == "function":
         try:
             return (str(run.function(name.last).signature),)

@@ -30,7 +30,7 @@ def _on_query(privilege: Privilege) -> Requirements[DescribeQuery | TerminateQue
 
 @handles(DescribeQuery, requires=_on_query(Privilege.USAGE))
 async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
-    """Return property and value rows, or those of `HISTORY`, `EVENTS`, `METRICS` or `STATE`."""
+    """Return rows of properties and values, or the rows of `HISTORY`, `EVENTS`, `METRICS` or `STATE`."""
     query = await asyncio.to_thread(run.query, statement.reference)
     sides = {"HISTORY": _history, "EVENTS": _events, "METRICS": _metrics, "STATE": _state}
     return Outcome(await asyncio.to_thread(sides.get(statement.aspect or "", _facts), query, run))
@@ -56,8 +56,8 @@ async def restart_query(statement: RestartQuery, run: Execution) -> Outcome:
 
 
 def _writers(statement: StartRelation | StopRelation, run: Execution) -> list[Query]:
-    """Return the queries that write the relation, of those that the role may know of, but for those that were terminated on their own,
-    unless there are no others. Raises UserError 3D019 where nothing writes it but who writes its entity."""
+    """Return the visible queries that write the relation. Queries that were terminated on their own are only included if there are no
+    others. Raises UserError 3D019 if no query of the catalog writes the relation, even if other programs write its entity."""
     verb = "START" if isinstance(statement, StartRelation) else "STOP"
     relation = relation_of_kind(statement.kind, statement.name, run, verb)
     writers = [query for query in run.catalog.writers(relation) if run.knows(query)]
@@ -77,7 +77,7 @@ def _of_writers(statement: StartRelation | StopRelation, run: Execution) -> Iter
 
 @handles(StopRelation, requires=_of_writers)
 async def stop_relation(statement: StopRelation, run: Execution) -> Outcome:
-    """Ends the queries that write it until START; what they wrote and their checkpoints stay."""
+    """Ends the queries that write the relation until START; their output and their checkpoints stay."""
     writers = await asyncio.to_thread(_writers, statement, run)
     stopping = [query for query in writers if query.should_run]
     for query in stopping:
@@ -88,8 +88,8 @@ async def stop_relation(statement: StopRelation, run: Execution) -> Outcome:
 
 @handles(StartRelation, requires=_of_writers)
 async def start_relation(statement: StartRelation, run: Execution) -> Outcome:
-    """Starts the queries that STOP ended from their checkpoints, but for those of which another relation was dropped, unless there are no
-    others. Raises UserError 3D019 when all that wrote it were terminated on their own."""
+    """Starts the queries that STOP ended from their checkpoints. Queries with another, dropped relation are only included if there are no
+    others. Raises UserError 3D019 if all queries that wrote the relation were terminated on their own."""
     writers = await asyncio.to_thread(_writers, statement, run)
     if all(query.desired_state is DesiredState.TERMINATED for query in writers):
         raise UserError(

@@ -33,10 +33,10 @@ class QueryScope(Protocol):
 
 
 def named_query(reference: QualifiedName, run: QueryScope) -> Query:
-    """Return the query of that id or name, or the one that writes the relation of that name.
+    """Return the query of that id or name, or the query that writes the relation of that name.
 
-    Most queries have no name of their own, and people know them by their sinks. Raises UserError 3D019 when the active role knows no
-    such query, or when several write the relation.
+    Most queries have no name, and users identify them by their sinks. Raises UserError 3D019 if the active role sees no such query, or if
+    several queries write the relation.
     """
     query = None
     if len(reference.parts) == 1:

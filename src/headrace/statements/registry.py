@@ -62,7 +62,7 @@ _ONLY_TELL = ("LIST", "SHOW", "DESCRIBE", "PRINT", "CAN", "TEST")
 
 
 async def execute(statement: Statement, run: Execution) -> Outcome:
-    """Check what the statement requires, which is done here, and by an application for its own statements; then run the handler.
+    """Check the privileges that the statement requires, then run the handler. An application checks the privileges of its own statements.
 
     Raises HeadraceError.
     """
@@ -77,8 +77,8 @@ async def execute(statement: Statement, run: Execution) -> Outcome:
 async def check(statement: Statement, run: Execution) -> SessionContext:
     """Return the context after a statement that is only checked: `run` is `checking`.
 
-    Raises HeadraceError for what running it would raise without asking anybody outside; UncheckedError when what it makes, and what
-    statements after it may name, is not known without that.
+    Raises HeadraceError for errors that are known without contacting other systems. Raises UncheckedError if the statement's result,
+    which later statements may name, is not known without contacting them.
     """
     await _authorise(statement, run)
     if type(statement) in CHECKED:
@@ -98,5 +98,5 @@ async def _authorise(statement: Statement, run: Execution) -> list[Requirement]:
     requires = REQUIREMENTS[kind]
     if requires is nothing:
         return []
-    # In a thread: what a statement is about may have to be read or bound first.
+    # In a thread: requirements may read files or bind a query first.
     return await asyncio.to_thread(lambda: run.check(requires(statement, run)))

@@ -71,7 +71,7 @@ def _creation(statement: CreateRelation, run: Execution) -> Iterator[Requirement
 
 @handles(CreateRelation, requires=_creation, checked=True)
 async def create_relation(statement: CreateRelation, run: Execution) -> Outcome:
-    """Defines a relation over an entity, which is made when it does not exist and its layout is given."""
+    """Defines a relation over an entity. If the entity does not exist and the statement specifies its layout, it is created."""
     return Outcome(await asyncio.to_thread(_created, statement, run))
 
 
@@ -90,7 +90,7 @@ def _created(statement: CreateRelation, run: Execution) -> ResultSet:
 class Declared:
     """A relation that a statement declares: nothing has been created yet.
 
-    `make` makes its entity, where that is missing, with `layout`; `note` is added to the answer.
+    `make` creates its entity with `layout` if it is missing; `note` is added to the response.
     """
 
     relation: Relation
@@ -114,7 +114,7 @@ def existing_relation(statement: CreateRelation, run: Execution) -> Relation | N
 
 
 def declare(statement: CreateRelation, run: Execution) -> Declared:
-    """Checks all that can be wrong with it, and asks the store: for a thread. Raises UserError or ExternalError."""
+    """Runs all checks, and contacts the store: use a thread. Raises UserError or ExternalError."""
     store, kind = run.store(store_name(statement.properties))
     if statement.kind == "TABLE":
         refuse_without_tables(kind, statement.span)
@@ -235,7 +235,7 @@ async def list_relations(statement: ListRelations, run: Execution) -> Outcome:
     )
     if kind is None or listed.rows:
         return Outcome(listed)
-    # SHOW TABLES lists everything elsewhere; here TABLE is one kind of four, and few databases have one.
+    # In other systems SHOW TABLES lists all relations; here TABLE is one of four kinds, and few databases contain a TABLE.
     return Outcome(replace(listed, message="LIST RELATIONS lists relations of every kind."))
 
 
@@ -418,8 +418,8 @@ def _check_pattern(
     pattern: EntityPattern,
     name_span: Span | None,
 ) -> None:
-    """Raises UserError 0A000 for a changelog over several entities, 3D007 when one that is named is missing, or none matches, and what
-    describing one that is named does."""
+    """Raises UserError 0A000 for a changelog over several entities, 3D007 if a named entity is missing or none matches, and the errors of
+    describing a named entity."""
     text = path_text(relation.entity or ())
     if relation.kind is not RelationKind.STREAM:
         raise UserError(

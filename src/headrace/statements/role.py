@@ -23,7 +23,7 @@ def _creation(statement: CreateRole, run: Execution) -> Iterator[Requirement]:
 
 @handles(CreateRole, requires=_creation, checked=True)
 async def create_role(statement: CreateRole, run: Execution) -> Outcome:
-    """Create a role. It has the privileges of the roles granted to it, and nobody holds it yet."""
+    """Create a role. It inherits the privileges of the roles in the statement, and is not granted to any user yet."""
     name = statement.name.name
     exists = statement.if_not_exists and run.catalog.role(name) is not None
     if not exists:
@@ -39,7 +39,7 @@ async def create_role(statement: CreateRole, run: Execution) -> Outcome:
 
 @handles(DropRole, requires=lambda statement, run: ownership(run.named_role(statement.name), run))
 async def drop_role(statement: DropRole, run: Execution) -> Outcome:
-    """Drop a role. Refused with 2BP01 while it owns something. Its grants, and those made by its grant options, are removed."""
+    """Drop a role. Refused with 2BP01 while it owns objects. Removes its grants, and the grants that depend on its grant options."""
     role = run.named_role(statement.name)
     if role.name in BUILT_IN_ROLES:
         raise UserError(

@@ -88,7 +88,7 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
 
 @handles(UpdateSchemaRegistry, requires=_update, checked=True)
 async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution) -> Outcome:
-    """Change the given properties; the registry must answer with them. Running queries use them at their next start."""
+    """Change properties; the registry must answer with the new values. Running queries use them at their next start."""
     registry = run.schema_registry(statement.name)
     kind = TYPES[registry.type]
     given, named = run.with_secrets(run.with_files(statement.properties, kind.properties), kind.properties)
@@ -116,7 +116,7 @@ async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution
     checked=True,
 )
 async def drop_schema_registry(statement: DropSchemaRegistry, run: Execution) -> Outcome:
-    """Drop a registry. Refused with 2BP01 while a store or a relation uses it; CASCADE drops those."""
+    """Drop a registry. Refused with 2BP01 while a store or a relation uses it; CASCADE drops these too."""
     registry = run.schema_registry(statement.name)
     suffix = await drop(registry, run, cascade=statement.cascade, span=statement.name.span)
     name = registry.name

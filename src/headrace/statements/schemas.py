@@ -1,5 +1,5 @@
-"""The schemas of what a query writes: generated of its columns, checked against the registry before anything is made, registered
-when all else is, and pinned in the plan.
+"""Schemas of a query's output: generated from its columns, checked against the registry before any object is created, registered
+after all objects, and pinned in the plan.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from headrace.planner.sinks import EntitySink
 
 @dataclass(frozen=True)
 class SinkSchema:
-    """The schema of a query's keys or values. Without an `id` the registry does not have it yet. `pinned` is what its format gets of it."""
+    """The schema of a query's keys or values. Without an `id` it is not registered yet. `pinned` is the part that its format receives."""
 
     part: str
     subject: str
@@ -83,7 +83,7 @@ def _check_required(layout: Protobuf, columns: Struct) -> None:
 
 
 def _base(client: RegistryClient | None, subject: str) -> str:
-    """Return the text of the base subject, which says more of its fields."""
+    """Return the text of the base subject, which describes its fields in more detail."""
     latest = client.latest(subject) if client is not None else None
     if client is None or latest is None:
         raise UserError(
@@ -123,7 +123,7 @@ def _avro(
     if newest is not None and newest.type == "AVRO":
         known = self_contained(newest.text, client.resolved(newest))
         next_text = text if named.record is not None else _called_as(known, text)
-        # What the user says of the schema counts, too.
+        # The user's own properties of the schema count, too.
         same = json.loads(next_text) == json.loads(known) if is_named else _holds_the_same(known, text)
         if same:
             return SinkSchema(part, subject, "AVRO", newest.text, {"schema_text": known}, newest.id)

@@ -1,4 +1,4 @@
-"""SECRET: create, update, drop, describe, list. Source: dialect section 7.4. Nothing shows what a secret is."""
+"""SECRET: create, update, drop, describe, list. Source: dialect section 7.4. No statement shows the text of a secret."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def create_secret(statement: CreateSecret, run: Execution) -> Outcome:
 
 @handles(UpdateSecret, requires=lambda statement, run: ownership(run.secret(statement.name), run))
 async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
-    """Change the given properties. Stores and registries that name the secret use it at once, their running queries at the next start."""
+    """Change properties. Stores and registries that name the secret use the new text at once, running queries at their next start."""
     facts = run.secret(statement.name)
     given = [entry for entry in statement.properties.entries if not entry.removed]
     reader = PropertyReader(given, PROPERTIES, what="a secret")
@@ -94,13 +94,13 @@ async def update_secret(statement: UpdateSecret, run: Execution) -> Outcome:
     requires=lambda statement, run: ownership(run.secret(statement.name), run, cascade=statement.cascade),
 )
 async def drop_secret(statement: DropSecret, run: Execution) -> Outcome:
-    """Drop a secret. Refused with 2BP01 while a store or a registry names it; CASCADE drops those."""
+    """Drop a secret. Refused with 2BP01 while a store or a registry names it; CASCADE drops these too."""
     facts = run.secret(statement.name)
     suffix = await drop(facts, run, cascade=statement.cascade, span=statement.name.span)
     return Outcome(_answer(facts.name, "DROP", f"was dropped{suffix}"))
 
 
-# It changes what every secret of the organization is sealed with, and has the operator's command run.
+# The statement changes the key of all secrets of the organization, and runs the operator's command.
 @handles(RotateKey, requires=on_organization(Privilege.OWNERSHIP))
 async def rotate_key(_statement: RotateKey, run: Execution) -> Outcome:
     """Encrypt all secrets with a new key; only writes wait for it."""
@@ -130,7 +130,7 @@ async def describe_secret(statement: DescribeSecret, run: Execution) -> Outcome:
 
 
 def _held(given: Properties) -> dict[str, str]:
-    """Return the given properties that are encrypted."""
+    """Return the encrypted ones among the properties."""
     open_ones = (TYPE.name, DESCRIPTION.name)
     return {entry.key: entry.value or "" for entry in given.entries if entry.key not in open_ones}
 

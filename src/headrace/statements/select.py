@@ -51,14 +51,14 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
 
 
 def _explained(logical: LogicalPlan) -> tuple[SparkPlan, str | None]:
-    """Return the plan, and what a reader who sees no rows should know of it; for a thread, since a wide query takes long to plan."""
+    """Return the plan, and remarks for a user who sees no rows. Use a thread, since planning a wide query takes long."""
     plan = _plan(logical)
     warned = None if logical.of_tables else state_warning(logical, ResultSink())
     return plan, " ".join(text for text in (_unread(plan), warned) if text) or None
 
 
 def _unread(plan: SparkPlan) -> str | None:
-    """Return which records the query leaves out, since a new user expects those that are there; None if it reads them all."""
+    """Return a remark on the records that the query leaves out, since new users expect all existing records; None if it reads all."""
     sources = [step for step in plan.steps if isinstance(step, ReadEntity | ReadRows)]
     names = sorted({".".join(step.entity) for step in sources if step.starting_position == "latest"})
     if not names:

@@ -1,4 +1,4 @@
-"""USE and SET DEFAULT: change the session's current names, and those that the user's sessions begin with."""
+"""USE and SET DEFAULT: change the session's current names, and the initial names of the user's sessions."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
 
 @handles(UpdateStore, requires=_update, checked=True)
 async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
-    """Change the given properties; the store must answer with them. Running queries use them at their next start."""
+    """Change properties; the store must answer with the new values. Running queries use them at their next start."""
     store, kind = run.store(statement.name)
     given, named = run.with_secrets(run.with_files(statement.properties, kind.properties), kind.properties)
     registry = {dialect.SCHEMA_REGISTRY.name: store.schema_registry} if store.schema_registry else {}
@@ -125,7 +125,7 @@ async def drop_store(statement: DropStore, run: Execution) -> Outcome:
 
 @handles(CheckStore, requires=_usage)
 async def check_store(statement: CheckStore, run: Execution) -> Outcome:
-    """Asks the store whether it answers; one that does not is a result, not an error."""
+    """Checks whether the store answers; a store that does not answer is a result, not an error."""
     store, _ = run.store(statement.name)
     message = None
     try:
@@ -182,7 +182,7 @@ def _checked(statement: CreateStore, run: Execution) -> Store:
     span = statement.properties.span(dialect.TYPE.name)
     descriptor = connector(kind, span=span)
     specs = of_scope((*descriptor.properties, *dialect.DIALECT), Scope.STORE)
-    # What is missing stands nowhere: it is the type that asks for it.
+    # A missing property has no position in the text, so the error points at the type that requires it.
     given, named = run.with_secrets(run.with_files(statement.properties, specs), specs)
     reader = PropertyReader(given.entries, specs, what=f"a {descriptor.label} store", lacking=span)
     properties, registry = _read(descriptor, reader)

@@ -1,4 +1,4 @@
-"""TABLE: a relation over what a store itself knows as rows and columns. ADR 21."""
+"""TABLE: a relation over a store's own table. ADR 21."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def check_table(sink: TableSink, store: Store, kind: StoreDescriptor) -> None:
 
 
 def create_table(sink: TableSink, store: Store, kind: StoreDescriptor) -> None:
-    """Make the entity of a sink that says what it is made with. Raises UserError 42710, ExternalError."""
+    """Create the entity of a sink with the properties in the sink. Raises UserError 42710, ExternalError."""
     made_with = stored(sink.creation or {})
     reader = PropertyReader(made_with, of_scope(kind.properties, Scope.ENTITY), what="a table")
     _row_sink(kind).create(store.properties, sink.entity, sink.schema, reader)

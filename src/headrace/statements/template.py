@@ -1,4 +1,4 @@
-"""GENERATE TEMPLATE: a statement to fill in, of what is declared of its properties; or its syntax, where it has none."""
+"""GENERATE TEMPLATE: a statement to fill in, generated from its declared properties, or its syntax if it has no properties."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def generate_template(statement: GenerateTemplate, _run: Execution) -> Out
 
 
 def _of_store_type(statement: GenerateTemplate, scope: Scope) -> Specs:
-    """Return the dialect's properties and those of the store type; raises UserError 3D021 without a type, 3D008 for an unknown one."""
+    """Return the properties of the dialect and of the store type. Raises UserError 3D021 without a type, 3D008 for an unknown type."""
     own = of_scope(DIALECT, scope)
     if statement.type is not None:
         return (*own, *of_scope(connector(statement.type.name, span=statement.type.span).properties, scope))

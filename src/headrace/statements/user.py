@@ -1,4 +1,4 @@
-"""USER and INVITATION: invite, alter, drop, describe, list, revoke. Source: dialect section 5; who may do what is in docs/adr/0028."""
+"""USER and INVITATION: invite, alter, drop, describe, list, revoke. Source: dialect section 5 and docs/adr/0028."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def revoke_invitation(statement: RevokeInvitation, run: Execution) -> Outc
 
 @handles(AlterUser, requires=nothing)
 async def alter_user(statement: AlterUser, run: Execution) -> Outcome:
-    """Change one's own password, or that of a user whose every role one could grant; the sessions of that user end."""
+    """Change the own password, or the password of a user all of whose roles one could grant; the sessions of that user end."""
     user = _user(statement.user, run)
     if user.name == run.principal.user:
         refuse_part(run, "set the password", statement.user.span)
@@ -113,7 +113,7 @@ async def describe_user(statement: DescribeUser, run: Execution) -> Outcome:
 
 
 def _user(name: Identifier, run: Execution) -> User:
-    """Raises UserError 3D000 also for one that is there and that the role may not see."""
+    """Raise UserError 3D000 for a missing user, and for a user that the role may not see."""
     match = next((user for user in visible_users(run) if user.name == name.name), None)
     if match is None:
         raise UserError(
@@ -126,7 +126,7 @@ def _user(name: Identifier, run: Execution) -> User:
 
 
 def _may_give(run: Execution, roles: Iterable[str], *, span: Span | None) -> None:
-    """Raise UserError 42501 for a role that could not be given: who makes or manages a user gets at the roles of that user."""
+    """Raise UserError 42501 for a role that the active role could not grant: managing a user gives access to the user's roles."""
     for role in roles:
         check_recipient(Identifier(role, span), run)
 

@@ -1,9 +1,9 @@
-"""System relations: what there is, as rows of `deltastream.sys."…"` and of each database's `information_schema`.
+"""System relations: the catalog's objects as rows of `deltastream.sys."…"` and of each database's `information_schema`.
 
-Role: a SELECT reads them beside materialized views, and is answered at once (docs/adr/0025).
+Role: a SELECT may read them together with materialized views, and returns at once (docs/adr/0025).
 Entry points: `relation.SystemLookup` (names, for binding), `relation.rows_of` (rows, for the snapshot engine).
-To add one: a function under `@system_relation(…)` in the module of its subject, which gives its rows; its part of
-docs/reference/system-relations.md is written by `python scripts/make_reference.py`.
+To add one: a function under `@system_relation(…)` in the module of its subject, which returns its rows;
+`python scripts/make_reference.py` writes its part of docs/reference/system-relations.md.
 """
 
 from __future__ import annotations

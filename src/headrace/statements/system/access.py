@@ -18,7 +18,7 @@ from headrace.statements.system.relation import Rows, always, system_relation
 
 @dataclass(frozen=True)
 class GrantRow:
-    """A privilege, an ownership or a membership, as lists tell it; `grantor` None where it is built in or nobody's to take."""
+    """A privilege, an ownership or a membership, as in lists; `grantor` is None if it is built in or cannot be revoked."""
 
     privilege: str
     kind: str
@@ -85,7 +85,7 @@ def _rows_of_roles(run: Execution) -> Iterator[GrantRow]:
 
 
 class FutureRow(NamedTuple):
-    """A grant on what is not there yet, as lists tell it: `kind` and `name` are of the place, `grant_on` is what will be made there."""
+    """A grant on future objects, as in lists: `kind` and `name` are of the place, `grant_on` is the kind of the future objects."""
 
     privilege: str
     grant_on: str

@@ -65,7 +65,7 @@ def _matching(run: Execution, conditions: Sequence[Condition]) -> Rows:
 
 
 def _stored(conditions: Sequence[Condition]) -> Iterator[AuditCondition]:
-    """Return the conditions as ones on the table of the catalog, without those that databases evaluate differently."""
+    """Translate the conditions to the catalog's table, without conditions that databases evaluate differently."""
     for condition in conditions[:CONDITIONS_MAX]:
         kind = _TYPES[condition.column]
         if len(condition.values) > CONDITIONS_MAX or (kind == VARCHAR and not _is_alike(condition)):
@@ -76,7 +76,7 @@ def _stored(conditions: Sequence[Condition]) -> Iterator[AuditCondition]:
 
 
 def _is_alike(condition: Condition) -> bool:
-    """True if every database takes a condition on a text, and evaluates it alike: databases differ in the order of texts."""
+    """True if all databases evaluate a condition on a text in the same way: databases differ in the order of texts."""
     refused = any(_UNSTORABLE.search(text) for text in condition.values)
     return not refused and condition.operator in ("=", "<>", "IN", "IS NULL", "IS NOT NULL")
 

@@ -30,11 +30,11 @@ _EVERYBODY = "public"
 
 @dataclass(frozen=True)
 class SystemRelation:
-    """A relation whose rows are made when it is read: `rows` gives them as of now, times as aware datetimes.
+    """A relation whose rows are computed when it is read: `rows` returns the current rows, with times as aware datetimes.
 
-    Those of `information_schema` are in every database: `rows` gets an execution in whose context it is. With `needs` only roles
-    that have that privilege on the organization may read it. `matching`, of a relation that shows a bounded number of its rows, gives
-    those that meet conditions, and may give more: the bound applies to them.
+    The relations of `information_schema` exist in every database: the execution's context contains the database. With `needs`, only roles
+    with that privilege on the organization may read the relation. `matching` is for relations that show a limited number of rows: it
+    returns at least the rows that meet the conditions, and the limit applies to its result.
     """
 
     schema: str
@@ -186,7 +186,7 @@ def _table(relation: SystemRelation, run: Execution, conditions: Sequence[Condit
     rows = relation.rows(run) if relation.matching is None else relation.matching(run, conditions)
     columns = transposed(rows, len(relation.columns))
     arrays = [
-        # DuckDB takes a time with a zone for another type; ours are UTC without one.
+        # In DuckDB, a time with a zone is another type; Headrace's times are UTC without a zone.
         pyarrow.array(values, pyarrow.timestamp("us", "UTC")).cast(arrow_type(column.type))
         if column.type == TIMESTAMP
         else pyarrow.array(values, arrow_type(column.type))
