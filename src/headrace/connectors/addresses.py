@@ -1,4 +1,4 @@
-"""Addresses that users give for stores. They are hostile: what is taken of one is named here, and the rest is refused."""
+"""Addresses of stores. They are hostile user input: this module lists the accepted parts, and refuses all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEB = ("https", "http")
 
 @dataclass(frozen=True)
 class Url:
-    """A scheme, a host without a dot at its end, a port where one is given, and a path without slashes at its ends."""
+    """A scheme, a host without a final dot, an optional port, and a path without slashes at its ends."""
 
     scheme: str
     host: str
@@ -46,7 +46,8 @@ class Database:
 def read(text: str, form: str, *, schemes: Collection[str] = WEB, instead_of_user: str = "") -> Url:
     """Parse a URL without parts that a `Url` lacks.
 
-    `form` says what is expected, `instead_of_user` where a user is named. Raises ValueError, with nothing of a user's name or password.
+    `form` is the expected form, `instead_of_user` the property that sets the user. Raises ValueError without any part of a user's name or
+    password.
     """
     parts = split(text.strip(), form)
     if "@" in parts.netloc:

@@ -1,6 +1,6 @@
-"""Common part of stores on AWS: credentials, and boto3's clients, made of checked properties alone, never of the environment.
+"""Common part of stores on AWS: credentials and boto3's clients. They are created only from checked properties, not from the environment.
 
-boto3 is imported where it is used: every driver loads this module, and few ask AWS.
+boto3 is imported in functions: every driver loads this module, and few drivers use AWS.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REGION = PropertySpec(
 
 @dataclass(frozen=True)
 class Identity:
-    """The properties that say who asks, under the names that a store type has for them."""
+    """The properties of an AWS identity, under the names of a store type."""
 
     access_key_id: PropertySpec[str]
     secret_access_key: PropertySpec[str]
@@ -108,7 +108,7 @@ def client(service: str, address: Address, store: Mapping[str, str], who: Identi
     session = botocore.session.Session()
     keys = _keys(store, who)
     if who.role.name in store:
-        # Asked for when it is first needed, and again before it expires.
+        # Requested at the first use, and again before it expires.
         assume_role = {"RoleArn": store[who.role.name], "RoleSessionName": _SESSION_NAME}
         if who.external_id.name in store:
             assume_role["ExternalId"] = store[who.external_id.name]
@@ -140,7 +140,7 @@ def client_config(*, connections: int = 10, **more: Any) -> Config:
 def _sts(address: Address, keys: dict[str, str]) -> Any:
     import boto3
 
-    # What stands in for AWS stands in for all of it.
+    # A replacement of AWS, such as LocalStack, replaces all of its services.
     endpoint = {} if address.aws else {"endpoint_url": address.endpoint}
     session = boto3.Session(region_name=address.region)
     return session.client(

@@ -1,8 +1,8 @@
-"""Interface of a store type: a `StoreDescriptor` with its facets. An ability that the type lacks is a missing facet.
+"""Interface of a store type: a `StoreDescriptor` with its facets. If the type lacks an ability, the facet is missing.
 
-Data goes one of two ways. As *records*, bytes that a format reads and writes: `RecordSource`, `RecordSink`. As *rows*,
-columns that the store itself types (a database's tables): `RowSource`, and of a TABLE `TableSource` and `RowSink`. The functions that
-do it on Spark are in the folder's `spark` module: see `connectors.streaming`. ADRs 15 and 21 say why it is so.
+A store contains either *records*, which are bytes that a format reads and writes (`RecordSource`, `RecordSink`), or *rows*, whose
+columns the store itself types, as in a database's tables (`RowSource`, and for TABLEs `TableSource` and `RowSink`). The functions that
+read and write on Spark are in the folder's `spark` module: see `connectors.streaming`. ADRs 15 and 21 give the reasons.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Guarantee = Literal["at_least_once", "exactly_once"]
 class EntityDescription:
     """An entity as its store describes it.
 
-    `layout` are the numbers by which it is divided, called as in `StoreDescriptor.layout`. `columns` and `key` are what the store
-    itself knows of its rows; it knows nothing of records.
+    `layout` contains the numbers of its parts, such as partitions, by their names in `StoreDescriptor.layout`. `columns` and `key`
+    describe rows; they are empty for records, which the store does not type.
     """
 
     path: EntityPath
@@ -67,9 +67,9 @@ def no_options(_reader: PropertyReader) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class RecordSource:
-    """Entities can be read as records, by `spark.source`. `metadata` is what ROWMETA() says of each: where it stands.
+    """Facet of a store whose entities `spark.source` reads as records. `metadata` is the type of ROWMETA(), the record's position.
 
-    `headers`: records may have some, which ROWHEADERS() gives.
+    `headers`: records may have headers, which ROWHEADERS() returns.
     """
 
     metadata: Struct
@@ -80,12 +80,13 @@ class RecordSource:
 
 @dataclass(frozen=True)
 class RowSource:
-    """Entities can be read as rows, by `spark.rows`; with `upserts` as a changelog too, by its primary key. `metadata` as of records.
+    """Facet of a store whose entities `spark.rows` reads as rows; with `upserts` also as a changelog by primary key. `metadata` is as in
+    `RecordSource`.
 
-    `needs` are the source properties without which they are not read. `check` asks the store whether a relation can be what it is declared
-    to be. `formats` are what 'value.format' may be said to be. `changes`: a stream has what happens to rows, in an envelope, and not
-    the rows themselves. `skips`: rows that cannot be read may be skipped. `exclusive` names, for a store's properties and `options`, what
-    only one reader at a time can read by.
+    `needs` are the required source properties. `check` compares a declared relation with the store. `formats` are the possible values of
+    'value.format'. `changes`: a stream contains the changes of rows in an envelope, not the rows themselves. `skips`: unreadable rows may
+    be skipped. `exclusive` returns, for a store's properties and `options`, the name of an object that allows one reader at a time, such as
+    a replication slot.
     """
 
     metadata: Struct
@@ -102,10 +103,10 @@ class RowSource:
 
 @dataclass(frozen=True)
 class TableSource:
-    """Entities can be read as TABLEs: the rows that they have at one time, by `spark.table`. `options` are of scope TABLE.
+    """Facet of a store whose entities `spark.table` reads as TABLEs, with their rows at one time. `options` are of scope TABLE.
 
-    `by_key`: those with given keys can be asked for, by `spark.lookup`. `check` asks the store whether what is there can be read as a
-    schema says, and raises UserError 42703 or 42P16 with what does not fit.
+    `by_key`: `spark.lookup` reads the rows of a set of keys. `check` compares a schema with the entity in the store, and raises
+    UserError 42703 or 42P16 with the columns that do not fit.
     """
 
     options: TakeOptions = no_options
@@ -115,10 +116,10 @@ class TableSource:
 
 @dataclass(frozen=True)
 class RecordSink:
-    """Entities can be written as records, by `spark.sink`; with `upserts` as a changelog too.
+    """Facet of a store whose entities `spark.sink` writes as records; with `upserts` also as a changelog.
 
-    `side_topics` are the properties with which an entity is made for records that a query leaves out elsewhere, which
-    `spark.side_topic` takes; None where the type has no such function. With `batches` there is `spark.write` too.
+    `side_topics` are the properties of new entities for the records that a query leaves out, which `spark.side_topic` writes; None if
+    the type has no such function. With `batches`, the type also has `spark.write`.
     """
 
     options: TakeOptions = no_options
@@ -131,10 +132,10 @@ class RecordSink:
 
 @dataclass(frozen=True)
 class RowSink:
-    """Entities can be written as rows, by `spark.write_rows`; with `upserts` versions and ends of rows too, by their primary key.
+    """Facet of a store whose entities `spark.write_rows` writes as rows; with `upserts` it also updates and deletes rows by primary key.
 
-    `create` makes an entity with the columns and the key of a table, and raises UserError 42710 when it exists. `check` is asked where one
-    is there already: whether the columns fit, and raises UserError 42P16 or 42703 with those that do not.
+    `create` creates an entity with the columns and the key of a table, and raises UserError 42710 if it exists. `check` compares the
+    columns with an existing entity, and raises UserError 42P16 or 42703 with the columns that do not fit.
     """
 
     create: CreateRows
@@ -146,9 +147,9 @@ class RowSink:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """The files of an entity can be put in order, by `spark.optimize`, which answers one row of `columns`.
+    """Facet of a store whose entities consist of files that `spark.optimize` compacts; the result is one row of `columns`.
 
-    `options` takes what the type's properties of scope OPTIMIZE say.
+    `options` reads the type's properties of scope OPTIMIZE.
     """
 
     columns: tuple[Column, ...]
@@ -163,7 +164,7 @@ class EntityAdmin(Protocol):
     """Entities can be listed, described, made and dropped."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-        """List what a user may see directly below a path, () being the top: names, and whether each is an entity itself."""
+        """List the names directly below a path, () for the top, and whether each name is an entity."""
         ...
 
     def describe_entity(self, store: Mapping[str, str], path: EntityPath) -> EntityDescription:
@@ -191,9 +192,9 @@ class Inserter(Protocol):
 
 @dataclass(frozen=True)
 class PrintStart:
-    """Start of printing: `at` the beginning, the moment of the call, or a time in milliseconds since 1970.
+    """Start of printing: `at` is the start of the entity, the time of the call, or a time in milliseconds since 1970.
 
-    `options` are what `StoreDescriptor.print_options` took.
+    `options` is the result of `StoreDescriptor.print_options`.
     """
 
     at: Literal["earliest", "latest"] | int
@@ -212,9 +213,10 @@ class Printer(Protocol):
 
 @dataclass(frozen=True)
 class EntityPattern:
-    """Pattern of a path for several entities: a stream reads them together, and nothing writes to it.
+    """Pattern of a path for several entities: a stream reads them together, and no query can write to it.
 
-    `names` are those that it names, which must be there; `matches` says of any whether it is among them. More may come at any time.
+    `names` are the entities that it names, which must exist; `matches` is true for every entity of the pattern. Matching entities may be
+    created at any time.
     """
 
     names: tuple[EntityPath, ...]
@@ -229,15 +231,15 @@ def one_entity(_path: EntityPath) -> None:
 class StoreDescriptor:
     """A store type.
 
-    `type` is the word of CREATE STORE in lower case, and what catalog and plans keep; `label` is for showing, and `client_label` is
-    what the public clients take for the type where that is another word.
-    `properties` are all that it adds to the dialect, of every scope. `read` takes those of a store, checks them together and gives
-    them as canonical text, which is all that the other functions get. `test` raises ExternalError 57015 when the store does not
-    answer. `path` takes what says which entity a relation is over, given the relation's name in lower case. `layout` are the
-    properties that say how an entity is divided: for one that a query makes they are as its leftmost source has them, or must be given.
-    `pattern` says of a relation's path which entities it stands for; None: for one.
-    `no_streams` says why there are none over its entities, where users know them from elsewhere.
-    `jars` is the group of jars.lock that queries over such stores need beside Spark's: it is fetched when the first store is created.
+    `type` is the word of CREATE STORE in lower case, as stored in catalog and plans; `label` is its name in texts, and `client_label` the
+    name that the public clients expect if it differs.
+    `properties` are all properties of the type, of every scope. `read` checks a store's properties and returns them as canonical text, the
+    only form that the other functions receive. `test` raises ExternalError 57015 if the store does not answer. `path` reads the
+    properties that identify a relation's entity; the default is the relation's name in lower case. `layout` are the properties for the
+    numbers of an entity's parts: a query's new entity takes them from its leftmost source, or they are required.
+    `pattern` returns the pattern of a relation's path; None if the path is a single entity.
+    `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
+    `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     """
 
     type: str

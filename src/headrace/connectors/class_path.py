@@ -1,4 +1,4 @@
-"""Jars of a store type on the class path of the driver that runs, so that a driver without such a store costs nothing."""
+"""Jars of a store type, added to the class path of a running driver, so that drivers without such a store do not load them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Allowed addresses: those in properties of stores and schema registries come from users, and are hostile.
+"""Allowed addresses: addresses in properties of stores and schema registries come from users, and are hostile.
 
-`HEADRACE_EGRESS_ALLOWED` is the operator's word. Whatever it says, addresses that machines of clouds keep their secrets at are
-refused, as are those that are no single machine's: link-local, multicast, unspecified.
+The operator sets `HEADRACE_EGRESS_ALLOWED`. Independent of it, addresses of cloud metadata services, which serve secrets, are always
+refused, and so are addresses that do not belong to one machine: link-local, multicast, unspecified.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NEVER = tuple(
     for network in (
         "0.0.0.0/8",  # "this machine", by another name than loopback
         "169.254.0.0/16",  # link-local; 169.254.169.254 are the credentials of most clouds' machines
-        "100.100.100.200/32",  # those of Alibaba's
+        "100.100.100.200/32",  # Alibaba Cloud's
         "168.63.129.16/32",  # Azure's host
         "192.0.0.192/32",  # Oracle's
         "224.0.0.0/4",
@@ -46,8 +46,8 @@ class Egress:
     def addresses(self, host: str, port: int) -> list[str]:
         """Return the addresses of a host, in the order in which to try them.
 
-        Whoever connects should connect to these: a name may have others when it is asked again. Raises UserError 3D008 when one of
-        them is refused, ExternalError 57015 when the host is not known.
+        Callers must connect to these addresses: a second look-up may return others. Raises UserError 3D008 if one of
+        them is refused, ExternalError 57015 if the host is not known.
         """
         addresses = resolve(host, port)
         if not all(self._allows(host, ip_address(address)) for address in addresses):
@@ -60,7 +60,7 @@ class Egress:
         return addresses
 
     def check(self, texts: Iterable[str]) -> None:
-        """Raises UserError 3D008 when a host in one of these properties is refused; one that is not known is nobody's address.
+        """Raise UserError 3D008 if a host in one of these properties is refused. Unknown hosts pass, since they have no address.
 
         A text is `host:port` or a URL, or several with commas between them.
         """

@@ -1,4 +1,4 @@
-"""Checks that a host is known and something listens there, for clients that do not tell the two apart."""
+"""Checks that a host is known and that a server listens there, for clients that do not distinguish the two errors."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from headrace.core.sqlstate import SqlState
 
 
 def test(store: Mapping[str, str]) -> None:
-    """Asks something in the store's database; the error names the step that failed: name, network, TLS, user, database."""
+    """Run a statement in the store's database; an error names the step that failed: name, network, TLS, user, database."""
     with ClickHouse(store) as clickhouse:
         clickhouse.ping()
         clickhouse.execute("SELECT 1")
@@ -49,7 +49,7 @@ def _sample(clickhouse: ClickHouse, path: EntityPath, limit: int) -> list[Printe
     names = ", ".join(map(identifier, table.columns))
     order = f" ORDER BY {', '.join(map(identifier, table.key))}" if table.key else ""
     rows = clickhouse.lines(f"SELECT {names} FROM {table.name}{table.final}{order} LIMIT {limit}")  # noqa: S608
-    # What has no versions has a key by which it is sorted, and no more.
+    # In a table without versions, the key is only the sort order.
     key = table.key if table.version else ()
     return [printed_row(number, row, key) for number, row in enumerate(rows, 1)]
 

@@ -1,7 +1,7 @@
 """A server's HTTP interface: statements with their parameters, files of rows in, rows out as Arrow.
 
-Each statement is a request of its own: there is no session, and so nothing that is left of one. No redirect is followed and no
-proxy is asked.
+Each statement is a separate request: there is no session whose state could remain. The client follows no redirects and uses no
+proxy.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from headrace.connectors.hosts import resolve
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED, TLS_VERIFY
 
 _CONNECT_TIMEOUT_S = 15.0
-# What a statement may take: a server merges, and waits for its replicas, before it says that it has rows.
+# The time limit of a statement: a server merges parts and waits for its replicas before it confirms rows.
 _ANSWER_TIMEOUT_S = 300.0
 _CODE = re.compile(r"Code: (\d+)\.")
 _ERROR_BYTES_MAX = 64 * 1024
-# What is no text becomes one; large numbers are numbers.
+# Values that are not valid text become text; large numbers stay numbers.
 _JSON = {"output_format_json_validate_utf8": 1, "output_format_json_quote_64bit_integers": 0}
 _PART_BYTES = 1024 * 1024
 

@@ -1,7 +1,7 @@
-"""Errors of ClickHouse and of the way to it, with cause, sentence and hint.
+"""Errors of ClickHouse and of the connection to it, with cause, sentence and hint.
 
-ClickHouse's own errors have a number. What is no ClickHouse that answers is told in the same words whatever it is: one who may create
-stores is not to explore the network with them.
+ClickHouse's own errors have a number. Every server that is not ClickHouse causes the same error, so that users who may create stores
+cannot explore the network with them.
 """
 
 from __future__ import annotations

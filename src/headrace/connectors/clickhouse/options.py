@@ -1,7 +1,7 @@
-"""The properties of a ClickHouse store and of what is over it.
+"""The properties of a ClickHouse store and of its relations.
 
-Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: of 'uris' only host, port and database are taken, and
-no setting of ClickHouse can be given in any other way.
+Source: dialect sections 6.1, 8 and 9.1. All values are hostile user input: only host, port and database of 'uris' are used, and
+users cannot set any setting of ClickHouse.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def base_url(store: Mapping[str, str]) -> str:
 
 def _uris(text: str) -> str:
     address(text)
-    # Without "jdbc:" it is a URL like any other, whose host the rules of egress see.
+    # Without "jdbc:" it is a normal URL, so that the egress rules see its host.
     return text.strip().removeprefix("jdbc:")
 
 

@@ -31,7 +31,7 @@ _TABLES = (
 _TABLE = """
 SELECT engine, engine_full, sorting_key, total_rows FROM system.tables WHERE database = {database:String} AND name = {table:String}
 """
-# Without ON CLUSTER each replica gives a replicated table a UUID of its own, unless the table's place in Keeper is named by it.
+# A replicated table's UUID identifies it only if its path in Keeper contains the UUID: without ON CLUSTER, replicas have different ones.
 _UUID = """
 SELECT toString(uuid) AS id FROM system.tables WHERE database = {database:String} AND name = {table:String}
 AND uuid != toUUID('00000000-0000-0000-0000-000000000000')
@@ -50,11 +50,11 @@ _WINDOW = re.compile(r"non_replicated_deduplication_window = (\d+)")
 
 @dataclass(frozen=True)
 class Table:
-    """A table as ClickHouse has it.
+    """Description of a table in ClickHouse.
 
-    `types` are those of its columns that can be written, by name, and `readable` of all. `key` are the columns that it is ordered by, if
-    it is ordered by columns. `version` and `deleted` are a ReplacingMergeTree's. `window` is how many inserts it knows again; None:
-    those of some time, as replicated tables do.
+    `types` are the types of the writable columns by name, and `readable` the types of all columns. `key` are the columns of ORDER BY, if it
+    consists of columns. `version` and `deleted` are the columns of a ReplacingMergeTree. `window` is the number of inserts that the table
+    deduplicates; None if it deduplicates by time, as replicated tables do.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Table:
 
     @property
     def columns(self) -> dict[str, Type]:
-        """The columns that a user sees: without the two columns that say which rows count."""
+        """The columns that a user sees, without the version column and the deletion mark."""
         hidden = (VERSION, DELETED)
         return {name: kind for name, kind in self.readable.items() if name not in hidden}
 
@@ -116,7 +116,7 @@ def find(clickhouse: ClickHouse, path: EntityPath) -> Table:
     (row,) = about
     columns = clickhouse.rows(_COLUMNS, named)
     kinds = {column["name"]: Type.read(column["type"]) for column in columns}
-    # A column that is computed each time it is asked for is in no SELECT *, and one that is computed takes no value.
+    # ALIAS columns, which are computed at each read, are not in SELECT *; no computed column can be written.
     read = {
         column["name"]: kinds[column["name"]] for column in columns if column["default_kind"] != "EPHEMERAL"
     }
@@ -162,9 +162,9 @@ def describe(clickhouse: ClickHouse, path: EntityPath) -> EntityDescription:
 
 
 def create(clickhouse: ClickHouse, path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> None:
-    """Makes a table that knows repeated inserts again, with a key one that keeps the newest row of each.
+    """Create a table that deduplicates repeated inserts; with a key, it keeps only the newest row of each key.
 
-    Raises UserError 42P16 for a key of lists, maps or structs, and for columns with the names of those that it gets.
+    Raises UserError 42P16 for a key of lists, maps or structs, and for columns with the names of Headrace's own columns.
     """
     parts = []
     if any(column.name in (VERSION, DELETED) for column in columns):
@@ -201,7 +201,7 @@ def drop(clickhouse: ClickHouse, path: EntityPath) -> None:
 def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
     """Check that rows of `schema` can be written into a table, with `upsert` as versions of keys; raises UserError 42P16.
 
-    Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit, and for a key that is not its own.
+    Raises UserError 42703 for missing columns, 42P16 for columns of other types and for another key.
     """
     table_fit.check_written(path, schema, table.types, types.fits, _described)
     if not upsert:
@@ -213,7 +213,7 @@ def check(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> No
 
 
 def check_key(table: Table, path: EntityPath, schema: Schema) -> None:
-    """Raises UserError 42P16 where the primary key of `schema` is not what the table tells its rows apart by."""
+    """Raise UserError 42P16 if the primary key of `schema` differs from the columns by which the table identifies rows."""
     if not table.replaces:
         raise _unfit(
             path,
@@ -235,7 +235,7 @@ def newest_version(clickhouse: ClickHouse, table: Table) -> int:
 
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
-    """Raises UserError 42703 for columns that a table does not have, 42P16 for those that have another type."""
+    """Raise UserError 42703 for columns that the table lacks, 42P16 for columns of another type."""
     table_fit.check_read(
         path,
         schema,

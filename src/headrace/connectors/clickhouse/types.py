@@ -1,6 +1,6 @@
-"""ClickHouse's types as ours, and ours as ClickHouse's; pure.
+"""Conversion between ClickHouse's types and Headrace's; pure.
 
-What has no counterpart (UUID, enums, addresses, JSON, numbers of more than 64 bits, …) is VARCHAR: ClickHouse's own text of it.
+Types without a counterpart (UUID, enums, addresses, JSON, numbers of more than 64 bits, …) become VARCHAR with ClickHouse's text.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def of_clickhouse(stored: Type) -> DataType:
 def to_clickhouse(kind: DataType, *, nullable: bool = True) -> str:
     """Return the type of a new table's column. Lists, maps and structs are never NULL there, but their elements may be.
 
-    A TIMESTAMP, which has no zone, shows its own hours in UTC; a TIMESTAMP_LTZ shows those of the server's zone.
+    A TIMESTAMP, which has no zone, is shown in UTC; a TIMESTAMP_LTZ is shown in the server's zone.
     """
     match kind:
         case Array(element):
@@ -147,7 +147,7 @@ def to_clickhouse(kind: DataType, *, nullable: bool = True) -> str:
 
 
 def read_sql(column: str, kind: DataType, stored: Type) -> str:
-    """Return an expression of a query that gives a column as what Spark has for `kind`, whatever the column is."""
+    """Return an expression that converts a column of any type to Spark's type for `kind`."""
     name = identifier(column)
     if stored.name == "String" and not isinstance(kind, Varchar):
         return name if kind == BYTES else f"CAST({name}, {literal(to_clickhouse(kind))})"
@@ -157,12 +157,12 @@ def read_sql(column: str, kind: DataType, stored: Type) -> str:
 
 
 def compares(stored: Type) -> bool:
-    """True if ClickHouse and Spark compare such a column's values alike, floats without NaN."""
+    """True if ClickHouse and Spark compare the column's values in the same way, floats without NaN."""
     return stored.name in (*_PLAIN, "Decimal") and stored.name not in ("Float32", "Float64", "UInt64")
 
 
 def reads(own: DataType, kind: DataType) -> bool:
-    """True if a column whose type is ours for it can be read as a relation's: text lengths and parts of a second do not matter."""
+    """True if a column can be read as the relation's type; text lengths and fractions of a second do not matter."""
     match own, kind:
         case Varchar(), (Varchar() | Primitive("BYTES")):
             return True
@@ -179,7 +179,7 @@ def reads(own: DataType, kind: DataType) -> bool:
 
 
 def fits(kind: DataType, stored: Type) -> bool:
-    """True if a column takes every value of our type as it is, or `refused_sql` or ClickHouse refuses the values that it does not take."""
+    """True if a column stores every value of our type unchanged, or `refused_sql` or ClickHouse refuses the values that do not fit."""
     own = of_clickhouse(stored)
     match kind, own:
         case (Varchar() | Primitive("BYTES"), Varchar()):
@@ -215,8 +215,7 @@ def fits(kind: DataType, stored: Type) -> bool:
 
 
 def refused_sql(value: str, kind: DataType, stored: Type, *, depth: int = 0) -> str | None:
-    """Return Spark SQL that is true for values of ours that a column would store as others, or as NULL, without an error; None: for
-    none.
+    """Return Spark SQL that is true for values that a column would silently store as another value or as NULL; None if there are none.
 
     `depth` counts the lists and maps around the value. A NULL outside of them is refused by ClickHouse itself if the column is no
     list, map or struct.
@@ -239,7 +238,7 @@ def refused_sql(value: str, kind: DataType, stored: Type, *, depth: int = 0) -> 
         case Struct(fields):
             parts = dict(stored.parts)
             inner = [
-                # ClickHouse refuses a NULL of the column itself only, and takes the NULL of a field for 0.
+                # ClickHouse refuses a NULL only for the column itself, and stores the NULL of a field as 0.
                 refused_sql(f"{value}.{name_sql(name)}", field, parts[name], depth=depth + 1)
                 for name, field in fields
             ]

@@ -25,7 +25,7 @@ def test(store: Mapping[str, str]) -> None:
 
 
 class DatabricksTables(TableAdmin[Warehouse]):
-    """A table may be at a place of its own in the bucket."""
+    """A table may have its own location in the bucket."""
 
     def create_entity(
         self, store: Mapping[str, str], path: EntityPath, options: PropertyReader

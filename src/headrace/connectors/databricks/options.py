@@ -1,7 +1,7 @@
-"""The properties of a Databricks store and of what is over it.
+"""The properties of a Databricks store and of its relations.
 
-Source: dialect sections 6.1 and 9.1. All of it is user input and hostile: of 'uris' only the host is taken, and nothing else reaches
-the client, the warehouse's session or a statement that is not declared here.
+Source: dialect sections 6.1 and 9.1. All values are hostile user input: only the host of 'uris' is used, and only the declared properties
+reach the client, the warehouse's session or a statement.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
             IDENTITY.access_key_id, hint=f"Or '{IDENTITY.role.name}' and '{IDENTITY.external_id.name}'."
         )
     elif IDENTITY.access_key_id.name not in texts and S3_ENDPOINT.name in texts:
-        # What the server's own identity signs goes to AWS alone.
+        # Requests that the server's own identity signs are sent to AWS only.
         raise reader.bad(
             IDENTITY.role, f"with '{IDENTITY.access_key_id.name}' where '{S3_ENDPOINT.name}' is given"
         )

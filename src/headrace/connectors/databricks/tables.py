@@ -26,7 +26,7 @@ _PLAIN_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012
 
 @dataclass(frozen=True)
 class Table:
-    """A table as DESCRIBE shows it: its columns, and what it says of itself, by the names that it has there."""
+    """A table as DESCRIBE shows it: its columns, and its properties by the names in DESCRIBE."""
 
     name: str
     columns: dict[str, DataType]
@@ -36,7 +36,7 @@ class Table:
 
 
 def children(warehouse: Warehouse, within: EntityPath) -> list[str]:
-    """Return the catalogs, the schemas of a catalog, or the tables of a schema. Raises UserError 3D007 where there is no such thing."""
+    """Return the catalogs, the schemas of a catalog, or the tables of a schema. Raises UserError 3D007 for a missing parent."""
     if not within:
         return sorted(row[0] for row in warehouse.rows("SHOW CATALOGS"))
     if len(within) == 1:
@@ -101,7 +101,7 @@ def create(
     key: Sequence[str],
     location: str | None = None,
 ) -> None:
-    """Makes a Delta table: at a location, or a managed one. Raises UserError 42710 when it exists, 42P16 for columns that cannot be."""
+    """Create a Delta table at a location, or a managed one. Raises UserError 42710 if it exists, 42P16 for unsupported columns."""
     names = [column.name.lower() for column in columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -139,9 +139,9 @@ def drop(warehouse: Warehouse, path: EntityPath) -> None:
 
 
 def check(table: Table, path: EntityPath, schema: Schema, location: str | None) -> None:
-    """True if rows of `schema` can be written into a table, which lies at `location` if one is said.
+    """True if rows of `schema` can be written into a table, which must be at `location` if that is not None.
 
-    Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit, and for a table that is no Delta table.
+    Raises UserError 42703 for missing columns, 42P16 for columns of other types and for a table that is not a Delta table.
     """
     kind, lies = table.about.get("Provider", "").lower(), table.about.get("Location", "").rstrip("/")
     if kind != "delta":
@@ -164,7 +164,7 @@ def check(table: Table, path: EntityPath, schema: Schema, location: str | None) 
 
 
 def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
-    """Raises UserError 42703 for columns that a table does not have, 42P16 for those that have another type."""
+    """Raise UserError 42703 for columns that the table lacks, 42P16 for columns of another type."""
     table_fit.check_read(path, schema, table.columns, types.reads)
 
 

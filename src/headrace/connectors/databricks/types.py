@@ -1,6 +1,6 @@
-"""Delta's types as ours, and ours as Delta's; pure.
+"""Conversion between Delta's types and Headrace's; pure.
 
-What has no counterpart (VARIANT, intervals, …) is VARCHAR: its text.
+Types without a counterpart (VARIANT, intervals, …) become VARCHAR with their text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A SQL warehouse: statements in, rows out, by Databricks' own client for Python.
 
-The client is an extra of Headrace's, and is imported when the first store is there. It is told to send no telemetry, and to
-fetch no results from addresses that an answer names.
+The client is an extra of Headrace's, and is imported for the first store. Its telemetry is off, and it does not
+fetch results from addresses in responses.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from headrace.connectors.hosts import resolve
 from headrace.connectors.tls import TLS_CA, TLS_DISABLED, authority_file
 
 CONNECT_TIMEOUT_S = 15.0
-# What a statement may take; the client asks in the meantime whether it is done.
+# The time limit of a statement; the client polls in the meantime.
 _ANSWER_TIMEOUT_S = 300.0
-# A warehouse that was stopped starts when it is asked; one that takes longer is away, and is asked again by whoever needs it.
+# A stopped warehouse starts at the first request. After this time it counts as unavailable, and callers retry.
 _START_S = 60
 _SCOPE = "all-apis"
 
@@ -83,7 +83,7 @@ class Warehouse:
         return True
 
     def columns(self, statement: str, count: int) -> Iterator[list[Sequence[Any]]]:
-        """Yield the columns of a query, as many rows at once as are there, `count` at most: Arrow's, or plain values."""
+        """Yield the columns of a query in chunks of at most `count` rows, as Arrow arrays or plain values."""
         with self._cursor(statement) as cursor:
             while True:
                 with self._classified():

@@ -1,6 +1,6 @@
-"""The driver half of the ClickHouse store type. See `connectors.streaming` for what each function promises.
+"""The driver half of the ClickHouse store type. `connectors.streaming` describes the contract of each function.
 
-What it needs is imported where it is used: every driver loads this module, and few know a ClickHouse.
+Imports are in functions: every driver loads this module, and few drivers use ClickHouse.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _PROBE_TIMEOUT_S = 10.0
 
 
 def table(session: SparkSession, request: TableRequest) -> DataFrame:
-    """Raises UserError 3D007 for a missing table, 42703 and 42P16 for columns that are not its own."""
+    """Raise UserError 3D007 for a missing table, 42703 and 42P16 for columns that differ from the table's."""
     from headrace.connectors.clickhouse.spark.source import frame
 
     return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """Raises UserError 3D007, 42703, 42P16 when the table is not what it was, 0A000 for one that cannot be exactly once."""
+    """Raise UserError 3D007, 42703 or 42P16 if the table has changed, 0A000 if it does not support exactly once."""
     from headrace.connectors.clickhouse.spark.output import writer
 
     return writer(request)
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """Asks by a connection that stays open."""
+    """Uses a connection that stays open."""
     from headrace.connectors.clickhouse.client import ClickHouse
 
     return ClickHouse(properties, timeout_s=_PROBE_TIMEOUT_S).ping

@@ -1,7 +1,7 @@
 """Rows of a query into a table, each batch in a few large INSERTs.
 
-Spark writes a batch into files beside the checkpoint first. What is sent are these files: so a batch that comes again after a crash is
-sent in the same parts, each under the name that it had, by which ClickHouse knows it again. ADR 23 says why.
+Spark first writes a batch into files next to the checkpoint, and then sends these files. A batch that is repeated after a crash is
+therefore sent in the same parts under the same names, by which ClickHouse deduplicates them. ADR 23 gives the reasons.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SETTINGS = {
     "async_insert": 0,
     "insert_deduplicate": 1,
     "deduplicate_blocks_in_dependent_materialized_views": 1,
-    # A file is one block: of each of the table's partitions it is there as a whole, or not at all.
+    # A file is one block: in each of the table's partitions, ClickHouse inserts all of its rows or none.
     "min_insert_block_size_rows": ROWS_PER_INSERT,
     "min_insert_block_size_bytes": 0,
     "max_insert_threads": 1,
@@ -42,7 +42,7 @@ _SETTINGS = {
 
 
 def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """See `write_rows` of `connectors.streaming`. Raises UserError 3D007, 42703 or 42P16 when the table is not what it was."""
+    """See `write_rows` of `connectors.streaming`. Raises UserError 3D007, 42703 or 42P16 if the table has changed."""
     clickhouse = request.resources.enter_context(ClickHouse(request.properties))
     table = tables.find(clickhouse, request.entity)
     tables.check(table, request.entity, Schema(request.columns, request.key), upsert=request.upsert)
@@ -88,13 +88,13 @@ class _Output:
         if self._upsert:
             rows = rows.selectExpr("*", f"{version}L AS {name_sql(str(self._table.version))}")
         rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        # Few large parts are what ClickHouse merges well, whatever the tasks of a query are.
+        # ClickHouse merges few large parts best, so their number must not depend on the tasks of a query.
         files = rows.repartition(1).write.option("maxRecordsPerFile", ROWS_PER_INSERT)
         files.parquet(str(self._journal.begin(epoch)))
         self._journal.complete(epoch, version)
 
     def _next_version(self) -> int:
-        """Return a version above all in the table, of any query, and above those of this one, even if a clock is set back."""
+        """Return a version greater than all versions in the table and all of this query's, even if a clock was set back."""
         last = self._journal.version
         if last is None:
             last = tables.newest_version(self._clickhouse, self._table)

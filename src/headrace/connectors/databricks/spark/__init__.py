@@ -1,6 +1,6 @@
-"""The driver half of the Databricks store type. See `connectors.streaming` for what each function promises.
+"""The driver half of the Databricks store type. `connectors.streaming` describes the contract of each function.
 
-What it needs is imported where it is used: every driver loads this module, and few know a warehouse.
+Imports are in functions: every driver loads this module, and few drivers use Databricks.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ NOISY_LOGGERS: tuple[str, ...] = ()
 
 
 def table(session: SparkSession, request: TableRequest) -> DataFrame:
-    """Raises UserError 3D007 for a missing table, 42703 and 42P16 for columns that are not its own."""
+    """Raise UserError 3D007 for a missing table, 42703 and 42P16 for columns that differ from the table's."""
     from headrace.connectors.databricks.spark.source import frame
 
     return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """Raises UserError 3D007, 42703 and 42P16 when the table is not what it was."""
+    """Raise UserError 3D007, 42703 or 42P16 if the table has changed."""
     from headrace.connectors.databricks.spark.output import writer
 
     return writer(request)
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """Asks whether the workspace listens: a statement would keep its warehouse from stopping, which costs money."""
+    """Check that the workspace's port is open. A statement would keep its warehouse running, which costs money."""
     from headrace.connectors.databricks.warehouse import reach
 
     return lambda: reach(properties)

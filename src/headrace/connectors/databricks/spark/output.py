@@ -1,7 +1,7 @@
 """Rows of a query into a Delta table: files into the store's bucket, then one statement for a batch.
 
-Spark writes a batch into files beside the checkpoint first. What is sent are these files, so a batch that comes again after a crash is the
-same one. ADR 32 says why nothing of it is in the table twice.
+Spark first writes a batch into files next to the checkpoint, and then sends these files, so a batch that is repeated after a crash is
+identical. ADR 32 explains why the table contains each batch only once.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TXN = "spark.databricks.delta.write.txn"
 
 
 def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """See `write_rows` of `connectors.streaming`. Each batch is committed once, whatever the guarantee that was asked for."""
+    """See `write_rows` of `connectors.streaming`. Each batch is committed once, for either delivery guarantee."""
     store, schema = request.properties, Schema(request.columns, request.key)
     with Warehouse(store) as warehouse:
         table = tables.find(warehouse, request.entity)
     tables.check(table, request.entity, schema, request.options.get(LOCATION.name))
     interval = CommitInterval(request, int(request.options[COMMIT_INTERVAL.name]))
     staging, journal = Staging(store), Journal(Path(request.checkpoint, _FOLDER))
-    # Names of ours: those of the columns may be none for Parquet.
+    # Generated names: column names may be invalid in Parquet.
     written = [
         f"CAST({name_sql(column.name)} AS {to_delta(column.type)}) AS c{number}"
         for number, column in enumerate(request.columns)
