@@ -22,7 +22,7 @@ class _Kept:
 
 
 class Journal:
-    """The files of an epoch, and what there is of them still to send, in a folder that outlives the driver."""
+    """The files of an epoch and their unsent rest, in a folder that outlives the driver."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -40,7 +40,7 @@ class Journal:
         return self._kept is not None and self._kept.epoch >= epoch
 
     def begin(self, epoch: int) -> Path:
-        """Create an empty folder for the files of an epoch, and delete those of other epochs."""
+        """Create an empty folder for the files of an epoch, and delete the files of other epochs."""
         for folder in self._folder.iterdir():
             if folder.is_dir():
                 shutil.rmtree(folder)

@@ -21,7 +21,7 @@ def is_begun(checkpoint: str) -> bool:
 def is_written(mark: int | None, epoch: int, table: str = MARKS) -> bool:
     """True if a query's mark in a table covers an epoch. Raises UserError 22000 for an inconsistent mark.
 
-    That is so without a mark, and when it says a later epoch: the checkpoint is older than the table.
+    A mark is inconsistent if it is missing, or if its epoch is later than expected: then the checkpoint is older than the table.
     """
     if mark is None or mark > epoch:
         problem = "is missing" if mark is None else f"is {mark}: the checkpoint is older than the table"

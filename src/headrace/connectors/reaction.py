@@ -12,7 +12,7 @@ from headrace.core.sqlstate import SqlState
 class Reaction:
     """Pattern of a report and the error for it: cause, SQLSTATE, sentence, hint.
 
-    With `detail` the reporter's own words follow the sentence, in which `{server}` is the address that was asked.
+    With `detail`, the original message follows the sentence. `{server}` in the sentence is the requested address.
     """
 
     pattern: str

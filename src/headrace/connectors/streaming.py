@@ -1,23 +1,23 @@
-"""The driver half of the protocol of a store type: what the functions of its `spark.py` are given and give.
+"""The driver half of the protocol of a store type: parameters and results of the functions in its `spark.py`.
 
     splits(request) -> dict[str, list[int]]                        the splits of each entity (its partitions or shards), by number, as they
                                                                    are now; entities as dotted texts
-    source(session, request: SourceRequest) -> DataFrame           raw records: key BINARY, value BINARY, timestamp TIMESTAMP; where each
-                                                                   stands: entity STRING, split INT, sequence BIGINT (orders the records
+    source(session, request: SourceRequest) -> DataFrame           raw records: key BINARY, value BINARY, timestamp TIMESTAMP; their
+                                                                   position: entity STRING, split INT, sequence BIGINT (orders records
                                                                    of a key in a batch), metadata (a STRUCT of `RecordSource.metadata`)
-    rows(session, request: RowRequest) -> DataFrame                in place of `source`, for a store that types its rows itself: the
+    rows(session, request: RowRequest) -> DataFrame                instead of `source`, for a store that types its rows itself: the
                                                                    request's columns, then of `core.internal_columns` ROW_TIME TIMESTAMP,
                                                                    ROW_KEY STRING, DELETED BOOLEAN, ENTITY STRING, SPLIT INT,
                                                                    SEQUENCE BIGINT, ROW_METADATA
-    poll_ms(request: RowRequest) -> int                            where `rows` asks a store at the beginning of each batch: the least
+    poll_ms(request: RowRequest) -> int                            if `rows` polls the store at the start of each batch: the minimum
                                                                    time between two batches, in milliseconds
-    backlog(request: RowRequest) -> Callable[[], int]              where the store keeps its log until it is read: a function that asks
-                                                                   how many bytes it keeps for this reader; raises ExternalError
+    backlog(request: RowRequest) -> Callable[[], int]              if the store retains its log until it is read: a function that
+                                                                   returns the retained bytes of this reader; raises ExternalError
     sink(records: DataFrame, request: SinkRequest)                 a DataStreamWriter without trigger, name and checkpoint, or a
                                                                    function (batch: DataFrame, epoch: int) -> None;
                                                                    records are key, value and perhaps headers
-    write(session, request: SinkRequest)                           a function (batch: DataFrame, epoch: int) -> None, for records that
-                                                                   come in batches with those of other sinks
+    write(session, request: SinkRequest)                           a function (batch: DataFrame, epoch: int) -> None, for batches that
+                                                                   are shared with other sinks
     table(session, request: TableRequest) -> DataFrame             the rows that an entity has now, no stream: the columns of the request
     lookup(request: LookupRequest)                                 a function (keys: pyarrow.Table) -> pyarrow.Table for Spark's workers:
                                                                    the request's columns, of all rows that may have one of the keys.
@@ -25,22 +25,21 @@
     write_rows(request: RowSinkRequest)                            a function (batch: DataFrame, epoch: int) -> None: the batch has the
                                                                    columns of the request, and with `upsert` one more, `DELETED
                                                                    BOOLEAN`, and each key once. It may be evaluated once only
-    optimize(session, request: OptimizeRequest) -> tuple           puts the files of an entity in order: the values of the one row that
-                                                                   is answered
-    side_topic(session, request: SinkRequest) -> str               an id: what has it may send records that the query leaves out
-                                                                   to the entity, with why, and has them there when a task ends
-    probe(properties) -> Callable[[], None]                        a function that asks the store whether it is there, at most some
-                                                                   seconds long, and raises ExternalError, with its address, if not
-    identify(properties) -> Callable[[EntityPath], dict[str, str]] where offsets mean nothing in another entity of the same name, and do not
-                                                                   say so themselves: a function that asks the store for what tells
-                                                                   them apart, for each entity that the path stands for, by its name;
-                                                                   it leaves out what is not there, or of which it cannot tell.
-                                                                   Asked at each start, and while the query runs: for records every
-                                                                   ten seconds, for a table that is written before a batch
-    classify(text: str) -> HeadraceError | None                    whose fault an exception's text says it is
+    optimize(session, request: OptimizeRequest) -> tuple           compacts the files of an entity; returns the values of the result's
+                                                                   single row
+    side_topic(session, request: SinkRequest) -> str               an id, with which tasks send the records that the query leaves out
+                                                                   to the entity, with the reason; all are written when a task ends
+    probe(properties) -> Callable[[], None]                        a function that checks within some seconds whether the store
+                                                                   answers; raises ExternalError with its address if not
+    identify(properties) -> Callable[[EntityPath], dict[str, str]] if offsets would be used silently on a new entity of the same
+                                                                   name: a function that returns identities of the path's entities by
+                                                                   name, without missing entities and entities whose identity is
+                                                                   unknown. It is called at each start, and while the query runs: for
+                                                                   records every ten seconds, for a written table before each batch
+    classify(text: str) -> HeadraceError | None                    the classified error of an exception's text
     secrets(properties) -> tuple[str, ...]                         values to mask in logs and errors
-    CLASSES, NOISY_LOGGERS                                          Java classes that are loaded while a driver warms up, and loggers of
-                                                                   which only errors are kept
+    CLASSES, NOISY_LOGGERS                                          Java classes that a driver loads while it warms up, and loggers of
+                                                                   which only errors are logged
 
 `engine.driver` finds the module by the store type (`registry.spark_module`). All raise classified HeadraceErrors.
 """
@@ -78,8 +77,8 @@ class SourceRequest:
 class RowRequest:
     """Request to read rows. The starting position only counts for a query without a checkpoint.
 
-    With `upsert` a row is the new version of its `key`, or its end. `folder` is for what must outlive the driver, so that a batch can be
-    given again; None: it need not. With `on_error` = `ignore` rows that cannot be read are skipped.
+    With `upsert`, a row is the new version of its `key`, or its deletion. `folder` is for data that must outlive the driver, so that a
+    batch can be repeated; None if batches need not be repeatable. With `on_error` = `ignore` rows that cannot be read are skipped.
     """
 
     entity: EntityPath
@@ -124,8 +123,7 @@ class TableRequest:
 
 @dataclass(frozen=True)
 class LookupRequest:
-    """Columns of a table to read, with the `key` by which rows are found. A key may have another type than its column, which is compared
-    with it: other integers or decimals."""
+    """Columns of a table to read, and the `key` that selects rows. Types of key and column may differ if both are integers or decimals."""
 
     entity: EntityPath
     columns: tuple[Column, ...]
@@ -136,11 +134,11 @@ class LookupRequest:
 
 @dataclass(frozen=True)
 class RowSinkRequest:
-    """Request to write rows. With `upsert` a row is the new version of its `key`, or its end.
+    """Request to write rows. With `upsert`, a row is the new version of its `key`, or its deletion.
 
-    The same epoch of a query may come again after a crash, with the same rows: with the guarantee `exactly_once` it has no effect then.
-    `checkpoint` and `resources` are as of `SinkRequest`. `stopping` is set when the query is to stop: who waits in a batch waits for it,
-    and then raises something. `is_behind` tells whether more rows wait than the batch before could take.
+    An epoch of a query may be repeated with the same rows after a crash: with the guarantee `exactly_once`, the repetition has no effect.
+    `checkpoint` and `resources` are as in `SinkRequest`. `stopping` is set when the query must stop: code that waits in a batch must wait
+    for this event too, and raise when it is set. `is_behind` is true if more rows wait than the previous batch could take.
     """
 
     query_id: str
@@ -161,8 +159,8 @@ class RowSinkRequest:
 class OptimizeRequest:
     """Request to maintain an entity.
 
-    `queries` are those that are not terminated, by id, with their checkpoints in the folder `checkpoints`, among those of interactive ones:
-    what they still need to go on must stay.
+    `queries` are the unterminated queries, by id, with their checkpoints in the folder `checkpoints`, which also contains checkpoints of
+    interactive queries. Data that these queries need to continue must stay.
     """
 
     entity: EntityPath

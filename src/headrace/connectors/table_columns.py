@@ -44,8 +44,8 @@ class NewTable:
 
 
 def new_table(prefix: str, *, needed: str = "needed", keyed: str = "") -> NewTable:
-    """Return the properties with names that begin with `prefix` and a dot; `needed` says when columns are required, `keyed` what a key
-    does, for the documentation."""
+    """Return the properties with names that begin with `prefix` and a dot; `needed` (when columns
+    are required) and `keyed` (the effect of a key) are texts for the documentation."""
     return NewTable(
         PropertySpec(
             f"{prefix}.columns",

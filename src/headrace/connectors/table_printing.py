@@ -1,4 +1,4 @@
-"""PRINT of what has rows and no order in time: tables, and files. They are told as JSON objects, with the columns of the key apart."""
+"""PRINT of entities whose rows have no order in time: tables and files. Rows are JSON objects, with separate key columns."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ROWS_MAX = 100_000
 async def printed(
     read: Callable[[int], Iterable[PrintedRecord]], start: PrintStart
 ) -> AsyncGenerator[PrintedRecord]:
-    """Yield the rows of `read`, which may block: `ROWS_MAX` from the beginning, otherwise a sample of `SAMPLE_ROWS`.
+    """Yield the rows of `read`, which may block: at most `ROWS_MAX` from the start, otherwise a sample of `SAMPLE_ROWS`.
 
-    Raises UserError 0A000 for a time to begin at, and what `read` does.
+    Raises UserError 0A000 for a start time, and the errors of `read`.
     """
     refuse_time(start, "table")
     return _each(await asyncio.to_thread(read, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS))
 
 
 def refuse_time(start: PrintStart, of: str) -> None:
-    """Raises UserError 0A000 for a time to begin at."""
+    """Raise UserError 0A000 for a start time."""
     if isinstance(start.at, int):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,

@@ -122,7 +122,7 @@ def _belong_together(certificates: str, key: str) -> bool:
 
 
 def authority_file(text: str) -> str:
-    """Return the name of a file with an authority's PEM text, which is there until this process ends: clients read it at every
+    """Return the path of a file with an authority's PEM text. The file exists until this process ends: clients read it at every
     connection."""
     return str(_file(text).name)
 

@@ -1,4 +1,4 @@
-"""Names in stores that fold what has no quotes to upper case, where we fold it to lower case: `orders` here is `ORDERS` there."""
+"""Names in stores that fold unquoted names to upper case. Headrace folds them to lower case: its `orders` is `ORDERS` in the store."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from headrace.core.types import BIGINT
 from headrace.runtime.jars import ICEBERG
 
 _PROPERTIES = {
-    # A row that changes is a mark beside the old file and a row in a new one, where its file would be written anew else (ADR 22).
+    # Merge on read: a changed row is a delete mark for the old file and a row in a new file; copy on write would rewrite the file (ADR 22).
     "write.merge.mode": "merge-on-read",
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -42,13 +42,13 @@ def catalog_of(store: Mapping[str, str]) -> RestCatalog | GlueCatalog:
 
 
 def test(store: Mapping[str, str]) -> None:
-    """Asks for the catalog's settings and its namespaces; the error names the step that failed."""
+    """Request the catalog's settings and its namespaces; an error names the step that failed."""
     with catalog_of(store) as catalog:
         catalog.namespaces(())
 
 
 class IcebergTables:
-    """Namespaces and tables. See `connectors.base` for what each method promises."""
+    """Namespaces and tables. `connectors.base` describes the contract of each method."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
         with catalog_of(store) as catalog:
@@ -68,7 +68,7 @@ class IcebergTables:
         if not reader.is_set(options.NEW_TABLE.columns) and not any(
             reader.is_set(spec) for spec in _OF_TABLES
         ):
-            # A namespace, where nothing is said of a table.
+            # Without properties of a table, the path is a namespace.
             with catalog_of(store) as catalog:
                 catalog.create_namespace(path)
             return EntityDescription(path, configs={"kind": "namespace"})
@@ -85,7 +85,7 @@ class IcebergTables:
 
 
 def create_table(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: PropertyReader) -> None:
-    """Makes a table of these columns, with the key as its identifier fields."""
+    """Create a table with these columns and the key as its identifier fields."""
     namespace, table = options.table_of(path)
     partition_by, target = reader.take(options.PARTITION_BY), reader.take(options.TARGET_FILE)
     properties = {**_PROPERTIES, **({_TARGET: str(target)} if target else {})}

@@ -1,6 +1,6 @@
 """Errors of catalogs, S3 and Iceberg, with cause, sentence and hint: one table for both halves.
 
-A catalog's answers have a type of their own, AWS's a code, and Java's exceptions a class; all three are part of what is looked at.
+Errors of catalogs have a type, errors of AWS a code, and Java's exceptions a class; the patterns match all three.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class CatalogAnswerError(Exception):
 
 @contextmanager
 def classified(what: str = "") -> Iterator[None]:
-    """Translate httpx's and botocore's errors into ours; `what` was requested, and is named."""
+    """Translate httpx's and botocore's errors into Headrace's; the error names the requested object `what`."""
     try:
         yield
     except (httpx.HTTPError, ClientError, BotoCoreError, CatalogAnswerError) as error:

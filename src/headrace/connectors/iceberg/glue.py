@@ -1,4 +1,4 @@
-"""AWS Glue as a catalog: its databases are namespaces, and a table there says where its metadata is on S3. All of it blocks."""
+"""AWS Glue as a catalog: its databases are namespaces, and its tables contain the location of their metadata on S3. All functions block."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class GlueCatalog:
             return table_of(read_metadata(body))
 
     def create_namespace(self, namespace: tuple[str, ...]) -> None:
-        """Makes a database."""
+        """Create a database."""
         database = _database(namespace)
         with classified(database):
             self._glue.create_database(DatabaseInput={"Name": database}, **self._catalog)
@@ -103,12 +103,12 @@ class GlueCatalog:
             self._glue.delete_database(Name=namespace[0], **self._catalog)
 
     def create(self, namespace: tuple[str, ...], table: str, new: NewTable) -> None:
-        """Writes the first metadata of a table below its database's location, or the store's, and tells Glue where it is."""
+        """Write the first metadata of a table below its database's location, or the store's, and register its location in Glue."""
         database = _database(namespace)
         with classified(f"{database}.{table}"):
             answer = self._glue.get_database(Name=database, **self._catalog)["Database"]
             base = answer.get("LocationUri", "").rstrip("/") or f"{self._store[WAREHOUSE.name]}/{database}.db"
-            # A table that was dropped has left its files where another of its name must not put its own.
+            # A dropped table leaves its files, so a new table of the same name needs another location.
             location = f"{base}/{table}-{uuid.uuid4().hex[:8]}"
             metadata = first_metadata(
                 new, uuid=str(uuid.uuid4()), location=location, moment_ms=time.time_ns() // 1_000_000
@@ -125,7 +125,7 @@ class GlueCatalog:
             self._glue.create_table(DatabaseName=database, TableInput=description, **self._catalog)
 
     def drop(self, namespace: tuple[str, ...], table: str) -> None:
-        """Takes a table out of Glue; its files stay."""
+        """Remove a table from Glue; its files stay."""
         database = _database(namespace)
         with classified(f"{database}.{table}"):
             self._glue.delete_table(DatabaseName=database, Name=table, **self._catalog)

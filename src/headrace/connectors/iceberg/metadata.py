@@ -1,7 +1,7 @@
-"""Conversion of columns, types and partitions between Iceberg's table format and ours; pure.
+"""Conversion of columns, types and partitions between Iceberg's table format and Headrace's; pure.
 
-Source: the table specification, version 2. A TINYINT and a SMALLINT are `int` there, and a VARCHAR loses its length. What we have no
-type for is text (`uuid`) or bytes (`fixed`), and a `time`, which Spark does not read, is refused.
+Source: the table specification, version 2. TINYINT and SMALLINT become `int`, and a VARCHAR loses its length. Types without a counterpart
+become text (`uuid`) or bytes (`fixed`), and `time`, which Spark does not read, is refused.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def table_of(metadata: Json) -> Table:
 def new_table(schema: Schema, partition_by: str | None, properties: Mapping[str, str]) -> NewTable:
     """Return a table with these columns, the key as its identifier fields.
 
-    Raises UserError 3D008 for partitions that are none, 42P16 for a key of another type than Iceberg takes.
+    Raises UserError 3D008 for invalid partitions, 42P16 for a key of a type that Iceberg does not support.
     """
     numbers = count(1)
     ids = {column.name: next(numbers) for column in schema.columns}
@@ -174,7 +174,7 @@ def our_type(kind: Any, column: str) -> DataType:
 def check_written(table: Table, path: EntityPath, schema: Schema, *, upsert: bool) -> None:
     """Check that rows of `schema` can be written into a table, with `upsert` by their key; raises UserError 42P16.
 
-    Raises UserError 42703 for columns that it does not have, 42P16 for those that do not fit or need a value, and for another key.
+    Raises UserError 42703 for missing columns, 42P16 for columns that do not fit or require a value, and for another key.
     """
     table_fit.check_written(path, schema, _types(table), _fits)
     needed = [
@@ -193,7 +193,7 @@ def check_written(table: Table, path: EntityPath, schema: Schema, *, upsert: boo
 
 
 def check_read(table: Table, path: EntityPath, schema: Schema) -> None:
-    """Raises UserError 42703 for columns that a table does not have, 42P16 for those of a type that `schema` cannot hold."""
+    """Raise UserError 42703 for columns that the table lacks, 42P16 for columns of a type that does not fit `schema`."""
     table_fit.check_read(path, schema, _types(table), lambda declared, own: _fits(own, declared))
 
 

@@ -1,7 +1,7 @@
-"""The properties of Iceberg's store types and of what is over them.
+"""The properties of Iceberg's store types and of their relations.
 
-Source: dialect section 6. All of it is user input and hostile: no property of Iceberg, of its catalogs or of AWS's SDK can be given in
-any other way.
+Source: dialect section 6. All values are hostile user input: users cannot set any other property of Iceberg, of its catalogs or of AWS's
+SDK.
 """
 
 from __future__ import annotations
@@ -276,12 +276,12 @@ def stand_in(store: Mapping[str, str]) -> str | None:
 
 
 def path_of(reader: PropertyReader, relation: str) -> EntityPath:
-    """Return the table that a relation is over: its namespace's names, and its own."""
+    """Return the path of a relation's table: the names of its namespace, and its name."""
     return (*(reader.take(NAMESPACE) or ("default",)), reader.take(TABLE) or relation)
 
 
 def table_of(path: EntityPath) -> tuple[tuple[str, ...], str]:
-    """Return the namespace and the name of a table; raises UserError 3D008 for what is none."""
+    """Return the namespace and the name of a table. Raises UserError 3D008 for an invalid path."""
     if len(path) < 2 or not all(_PART.match(part) for part in path):
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -307,7 +307,7 @@ def source_options(reader: PropertyReader) -> dict[str, str]:
 
 
 def table_options(reader: PropertyReader) -> dict[str, str]:
-    """Return the time or snapshot at which a TABLE is read; raises UserError 3D008 if two properties say it."""
+    """Return the time or snapshot at which a TABLE is read. Raises UserError 3D008 if both properties are set."""
     snapshot, as_of = reader.take(SNAPSHOT), reader.take(AS_OF)
     if snapshot is not None and as_of is not None:
         raise reader.bad(AS_OF, f"left out if '{SNAPSHOT.name}' is specified")
@@ -316,7 +316,7 @@ def table_options(reader: PropertyReader) -> dict[str, str]:
 
 
 def optimize_options(reader: PropertyReader) -> dict[str, str]:
-    """Return what OPTIMIZE ENTITY does beside compaction."""
+    """Return the options of OPTIMIZE ENTITY besides compaction."""
     retention = reader.take(RETENTION)
     return {} if retention is None else {RETENTION.name: str(retention)}
 

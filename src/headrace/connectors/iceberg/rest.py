@@ -1,6 +1,6 @@
-"""A REST catalog, in the protocol of Iceberg's own specification. All of it blocks: callers use a thread.
+"""Client of a REST catalog, by Iceberg's specification. All functions block: callers use a thread.
 
-Nothing is asked of an address but the store's own; no redirect is followed, no proxy is asked, and an answer has a largest size.
+The client only connects to the store's own addresses, follows no redirects, uses no proxy, and limits the size of responses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PAGES_MAX = 1000
 class RestCatalog:
     """A catalog, used by one statement; a context manager.
 
-    Methods raise what `failures` makes of the answers; namespaces are tuples of names.
+    Methods raise the errors of `failures`; namespaces are tuples of names.
     """
 
     def __init__(self, store: Mapping[str, str]) -> None:
@@ -90,7 +90,7 @@ class RestCatalog:
             self._ask("DELETE", self._prefix + _path(namespace))
 
     def create(self, namespace: tuple[str, ...], table: str, new: NewTable) -> None:
-        """Makes a table, where the catalog puts it."""
+        """Create a table at the location that the catalog chooses."""
         body = {
             "name": table,
             "schema": new.schema,
@@ -101,7 +101,7 @@ class RestCatalog:
             self._ask("POST", f"{self._prefix}{_path(namespace)}/tables", body)
 
     def drop(self, namespace: tuple[str, ...], table: str) -> None:
-        """Takes a table out of the catalog; its files stay."""
+        """Remove a table from the catalog; its files stay."""
         with self._of(namespace, table) as path:
             self._ask("DELETE", self._prefix + path, params={"purgeRequested": "false"})
 
@@ -170,7 +170,7 @@ def reach(store: Mapping[str, str]) -> None:
 
 
 def token_address(store: Mapping[str, str]) -> str:
-    """Return the address from which a store's client gets its tokens."""
+    """Return the address that issues tokens for a store's client."""
     return store.get(OAUTH_URI.name) or f"{store[URIS.name]}/v1/oauth/tokens"
 
 

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class KafkaClient:
-    """Kafka through librdkafka: the facets that act, of which `connectors.base` says what each method promises."""
+    """Kafka through librdkafka: the active facets; `connectors.base` describes the contract of each method."""
 
     def test(self, store: Mapping[str, str]) -> None:
         """Raises ExternalError 57015 when no broker answers."""
@@ -184,7 +184,7 @@ KAFKA = StoreDescriptor(
         upserts=True,
         exactly_once=True,
         real_time=True,
-        # What nobody has mended yet must not expire, whatever the age of its records.
+        # Records that nobody has repaired yet must not expire, at any age.
         side_topics={options.PARTITIONS.name: "1", f"{options.TOPIC_CONFIGS.name}retention.ms": "-1"},
         batches=True,
     ),
@@ -241,7 +241,7 @@ def _classified(properties: Mapping[str, str], entity: str | None = None) -> Ite
     except KafkaException as error:
         translated = of_client(error, uris=properties["uris"], topic=entity)
         if isinstance(translated, ExternalError):
-            # For the operator: a user is not told what it is that does not answer as Kafka.
+            # For the operator only: users must not learn which other server answers.
             reason: KafkaError = error.args[0]
             logger.warning("Kafka at %s: %s %s", properties["uris"], reason.name(), reason.str())
         raise translated from None

@@ -1,7 +1,7 @@
 """A store's typed properties as the options of the two Kafka clients: Java's, inside Spark, and librdkafka.
 
-Source: dialect section 6.1; the properties are those that `options.py` has checked. JAAS text is put together here from typed
-fields, with every character of a value escaped that could end it, and is never taken from a user.
+Source: dialect section 6.1; `options.py` has checked the properties. JAAS text is composed here from typed
+fields, escapes every character that could end a value, and never comes from a user.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def uses_tokens(properties: Mapping[str, str]) -> bool:
 
 
 def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return `kafka.*` options of Spark's Kafka source and sink for a store; holds the store's secrets.
+    """Return `kafka.*` options of Spark's Kafka source and sink for a store, with the store's secrets.
 
-    What a store that uses tokens logs in with is not among them: see `spark.tokens`.
+    The options do not contain the credentials of a store that uses tokens: see `spark.tokens`.
     """
     options = {
         "kafka.bootstrap.servers": properties["uris"],
@@ -54,10 +54,10 @@ def spark_options(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def client_options(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return librdkafka's options for a store; holds the store's secrets. Raises ExternalError 57015 where a token is needed and not
-    had.
+    """Return librdkafka's options for a store, with the store's secrets. Raises ExternalError 57015 if a required token is not
+    available.
 
-    librdkafka would write what it thinks of a connection to standard error: it is told not to, since errors are raised.
+    librdkafka's log to standard error is off, since errors are raised.
     """
     options: dict[str, Any] = {
         "bootstrap.servers": properties["uris"],
@@ -65,7 +65,7 @@ def client_options(properties: Mapping[str, str]) -> dict[str, Any]:
         "log_level": 0,
     }
     if uses_tokens(properties):
-        token(properties)  # a reason is told at once here, and by the callback after ten seconds
+        token(properties)  # This reports the reason at once; the callback would report it after ten seconds.
         options["sasl.mechanism"] = "OAUTHBEARER"
         options["oauth_cb"] = lambda _config: _token_of(properties)
     elif _mechanism(properties):

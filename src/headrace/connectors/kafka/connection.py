@@ -1,7 +1,7 @@
 """Timeouts of librdkafka's admin client: short for an absent broker, long for a busy one.
 
-librdkafka waits for the whole time-out where every connection is refused. So a broker is asked for little first, again and
-again, and what the connections reported is looked at in between.
+If every connection is refused, librdkafka waits for the whole time-out. The first request is therefore small and is repeated with
+short time-outs, and the errors that connections reported are checked in between.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headrace.connectors.kafka.patterns import pattern
 from headrace.connectors.kafka.steps import failing_step
 from headrace.core.names import EntityPath
 
-# What Java's clients wait for an answer. A broker that is there may need seconds to create a topic: it waits for its disk.
+# The request time-out of Java's clients. A healthy broker may need seconds to create a topic, since it waits for its disk.
 REQUEST_TIMEOUT_S = 30.0
 # For a broker that is just being started again, and refuses connections until it listens.
 REFUSED_TIMEOUT_S = 2.0
@@ -39,10 +39,10 @@ logger = logging.getLogger(__name__)
 def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata]:
     """Return a store's admin client to which a broker has answered, and the answer: brokers and topics.
 
-    Callers keep the client in a variable: one that is collected cancels what it was asked.
+    Callers keep the client in a variable: a garbage-collected client cancels its requests.
 
-    Raises `KafkaException` at once with a refusal that asking again does not change, and ExternalError 57015 with the step that
-    fails after `REFUSED_TIMEOUT_S` when no broker can be connected to, after `REQUEST_TIMEOUT_S` when none says anything.
+    Raises `KafkaException` at once for an error that a retry does not change. Raises ExternalError 57015 with the failing step after
+    `REFUSED_TIMEOUT_S` if no broker accepts a connection, after `REQUEST_TIMEOUT_S` if no broker responds.
     """
     failures: list[KafkaError] = []
     settings: dict[str, Any] = {
@@ -62,7 +62,7 @@ def connect(properties: Mapping[str, str]) -> tuple[AdminClient, ClusterMetadata
             waited = time.monotonic() - started
             admin.poll(0)  # the callback runs in here
             all_down = any(failure.code() == KafkaError._ALL_BROKERS_DOWN for failure in failures)
-            # What was refused for good first, by one address of a host perhaps; that all brokers are down follows from the others.
+            # Permanent errors come first, even if only one address of a host reported one; "all brokers down" follows from others.
             failures.sort(
                 key=lambda failure: (not is_final(failure), failure.code() == KafkaError._ALL_BROKERS_DOWN)
             )
@@ -97,7 +97,7 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
     clients: list[AdminClient] = []
 
     def ask() -> None:
-        if not clients:  # here, since a token may be needed, and whoever gives it may be away as a broker may
+        if not clients:  # inside the loop, since the issuer of a token may be unavailable, like a broker
             clients.append(AdminClient({**client_options(properties), **settings}))
         [admin] = clients
         try:
@@ -113,7 +113,7 @@ def probe(properties: Mapping[str, str]) -> Callable[[], None]:
 
 
 def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, str]]:
-    """Return a function that asks for the ids of topics, over one client: see `connectors.streaming`."""
+    """Return a function that requests the ids of topics over one client: see `connectors.streaming`."""
     clients: list[AdminClient] = []
 
     def ask(entity: EntityPath) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Errors of Kafka's clients, with cause, sentence and hint: one table for both clients.
 
-librdkafka gives codes with names, Java's clients exceptions with class names inside some text. What a broker refuses for good
-(a record, a setting) is the user's to mend; what may pass by itself (a broker away, a quota, too few replicas) is the store's.
+librdkafka reports codes with names, Java's clients report exceptions with class names inside a text. Permanent refusals of a broker
+(a record, a setting) are user errors; temporary failures (a broker away, a quota, too few replicas) are external errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOR_ITS_AUTHORS = re.compile(
     r"/(bootstrap|\d+): |ipv[46]#| \(after \d+ms in state \w+\)|error:[0-9A-F]+:SSL routines::|, verify that ssl\..*"
 )
 _FORBIDDEN = re.compile(r"Not authorized to access topics: \[([^\]]+)\]")
-# Of the broker's certificate by the client, and of the client's by the broker, which says it after the handshake.
+# The client rejects the broker's certificate, or the broker rejects the client's and reports that after the handshake.
 _UNVERIFIED = re.compile(r"certificate|verify", re.IGNORECASE)
 _REFUSED_CERTIFICATE = re.compile(r"\balert\b.*(certificate|unknown ca)", re.IGNORECASE)
 
@@ -58,7 +58,7 @@ _UNTRUSTED = Reaction(
     "a client's certificate 'tls.client.cert_file'.",
     detail=True,
 )
-# The first that is found counts: what a broker said of a record comes before the time-outs that follow from it.
+# The first match counts: a broker's error about a record comes before the time-outs that follow from it.
 _KINDS = (
     _MISSING_TOPIC,
     Reaction(
@@ -201,7 +201,7 @@ def classify(text: str) -> HeadraceError | None:
 
 
 def of_client(error: KafkaException, *, uris: str | None = None, topic: str | None = None) -> HeadraceError:
-    """Return librdkafka's error. `uris` are the addresses as the user gave them, `topic` the one that was asked for."""
+    """Return librdkafka's error. `uris` are the addresses in the store's property, `topic` is the requested topic."""
     reason: KafkaError = error.args[0]
     kind = _kind_of(reason)
     if kind is None:
@@ -218,12 +218,12 @@ def of_client(error: KafkaException, *, uris: str | None = None, topic: str | No
 
 
 def is_final(reason: KafkaError) -> bool:
-    """True for what a server that speaks Kafka or TLS refuses: to ask again changes nothing."""
+    """True if a Kafka or TLS server refuses the request permanently: a retry changes nothing."""
     return _kind_of(reason) in (_UNAUTHENTICATED, _UNTRUSTED)
 
 
 def is_silence(reason: KafkaError) -> bool:
-    """True where nothing that speaks Kafka has said anything."""
+    """True if no Kafka broker has responded."""
     return _kind_of(reason) is _UNREACHABLE
 
 
@@ -233,7 +233,7 @@ def missing_topic(topic: str) -> UserError:
 
 
 def _kind_of(reason: KafkaError) -> Reaction | None:
-    # librdkafka has one code for a certificate that is not trusted and for what is no TLS at all.
+    # librdkafka has the same code for an untrusted certificate and for a server without TLS.
     if reason.code() == KafkaError._SSL and _UNVERIFIED.search(reason.str()):
         return _UNTRUSTED
     if reason.code() == KafkaError._TRANSPORT and _REFUSED_CERTIFICATE.search(reason.str()):

@@ -36,7 +36,7 @@ def signed(properties: Mapping[str, str]) -> Token:
 
 
 class _Role(CredentialProvider):  # type: ignore[misc]  # botocore has no types
-    """The keys of a role, which the server takes on with its own AWS identity, in the region of the cluster."""
+    """The keys of a role, which the server assumes with its own AWS identity in the cluster's region."""
 
     def __init__(self, region: str, role: str) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""The properties that Kafka adds to the dialect: of stores, topics, and what is passed to its clients.
+"""The properties that Kafka adds to the dialect: for stores, topics and its clients.
 
-Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: addresses are matched against one form, properties of
-clients are those that are declared here and no others, and JAAS text is never taken from a user (`client.py` makes it of these).
+Source: dialect sections 6.1, 8 and 9.1. All values are hostile user input: addresses must match one form, only the client properties
+that are declared here exist, and JAAS text never comes from a user (`client.py` composes it from these properties).
 """
 
 from __future__ import annotations

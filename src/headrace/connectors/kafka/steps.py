@@ -1,6 +1,6 @@
 """Search for the step at which a connection fails if no broker answers: DNS, TCP, TLS or Kafka itself, each tried with plain sockets.
 
-What a server refuses that does speak Kafka (authentication, authorization, a topic) it says: that is in `failures.py`.
+Errors that a Kafka broker itself reports (authentication, authorization, a topic) are in `failures.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DNS, _TCP, _TLS, _KAFKA = range(4)
 
 
 def failing_step(properties: Mapping[str, str]) -> ExternalError:
-    """Return error 57015 of the address in `uris` whose connection comes furthest, with the step at which it fails."""
+    """Return error 57015 for the address in `uris` with the most successful steps, with the step that fails."""
     addresses = properties["uris"].split(",")[:_ADDRESSES_MAX]
     with ThreadPoolExecutor(len(addresses)) as pool:
         failures = list(pool.map(lambda address: _failure(address, is_encrypted(properties)), addresses))

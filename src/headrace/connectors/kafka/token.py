@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# Of a token's lifetime: Kafka's clients ask for the next one at 80 %.
+# Part of a token's lifetime: Kafka's clients request the next token at 80 %.
 USED_FOR = 0.7
 
 

@@ -1,7 +1,7 @@
-"""Tokens, with which a store logs in that has no password: OAUTHBEARER has them of an issuer, by client credentials, AWS_MSK_IAM of `msk`.
+"""Tokens for stores without a password: OAUTHBEARER requests them from an issuer by client credentials, AWS_MSK_IAM from `msk`.
 
-Both of Kafka's clients get them here: librdkafka by its `oauth_cb`, Java's by a login handler that asks this process. So it is one
-HTTP client, of ours, that meets an issuer, and no client secret is given to Java.
+Both of Kafka's clients use this module: librdkafka by its `oauth_cb`, Java's by a login handler that sends a request to this process.
+So a single HTTP client contacts issuers, and Java never receives a client secret.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _issued(properties: Mapping[str, str]) -> Token:
         endpoint, form, (client, properties["kafka.sasl.oauthbearer.client.secret"]), trusted
     )
     if status != 200:
-        # Of what it says only the words of the standard: it may be any server.
+        # Only error codes of the standard are repeated: the address may be any server.
         error_code = answer.get("error")
         reason = error_code if error_code in _ERRORS else f"HTTP status {status}"
         raise _refusal(f"the token endpoint {endpoint} gives no token: {reason}")

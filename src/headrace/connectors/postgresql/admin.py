@@ -42,13 +42,13 @@ from headrace.core.sqlstate import SqlState
 
 
 def test(store: Mapping[str, str]) -> None:
-    """Connects and asks something; the error names the step that failed: name, network, TLS, user, database."""
+    """Connect and run a statement; an error names the step that failed: name, network, TLS, user, database."""
     with _connected(store, ()) as connection:
         connection.execute("SELECT 1")
 
 
 class PostgresEntities:
-    """Tables. See `connectors.base` for what each method promises."""
+    """Tables. `connectors.base` describes the contract of each method."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
         """List databases; in one of them schemas; in one of those, or in a schema of the store's own database, tables."""

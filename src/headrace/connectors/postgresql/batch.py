@@ -1,4 +1,4 @@
-"""A table as it is at one moment: in several parts, each over a connection of its own, which all see the same snapshot."""
+"""Read of a table at one time: several parts, each over a separate connection, and all with the same snapshot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headrace.core.types import BIGINT, INTEGER, SMALLINT, parse_type
 ROWS_PER_PART = 50_000
 _ROWS_PER_BATCH = 10_000
 _ESTIMATE = "SELECT reltuples FROM pg_class WHERE oid = %s::regclass"
-# Types whose values PostgreSQL compares as Spark does, and Spark's values for them. Of texts only equality: orders differ.
+# Types that PostgreSQL and Spark compare alike, and Spark's values for them. Texts only support equality, since their orders differ.
 _TYPES = "SELECT attname::text, atttypid::int8 FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"
 _VALUES: dict[int, tuple[type, ...]] = {
     **dict.fromkeys((20, 21, 23), (int,)),
@@ -95,7 +95,7 @@ def begin(
     declared: Sequence[Column],
     parts_max: int,
 ) -> Reading:
-    """Plan how a table is read as it is now, while the transaction that this begins lasts.
+    """Plan the read of a table's current rows, in a transaction that this function starts.
 
     Raises UserError 3D007 for a missing table, 42703 for a missing column, ExternalError 57015.
     """

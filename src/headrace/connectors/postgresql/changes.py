@@ -1,7 +1,7 @@
 """Changes of a table's rows by a transaction, in Debezium's terms; pure.
 
 A change has an `op` (r read in the snapshot, c created, u updated, d deleted, t truncated) and the row before and after it. As
-Debezium tells it, an UPDATE of the primary key is the end of the old row and a new one.
+in Debezium, an UPDATE of the primary key is a deletion of the old row and a creation of the new row.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ START_ANEW = "Terminate the query, drop the slot, and create the query again: it
 
 @dataclass(frozen=True, order=True, slots=True)
 class Position:
-    """A place in the log: behind the first `changes` changes of the transaction whose commit is at `lsn`.
+    """A position in the log: after the first `changes` changes of the transaction whose commit is at `lsn`.
 
-    Transactions come in the order of their commits, so that positions only grow; and the same log gives the same positions again.
+    Transactions are ordered by their commits, so that positions only grow; a repeated read of a log returns the same positions.
     """
 
     lsn: int
@@ -56,10 +56,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose changes are read: the columns that are wanted of it, and its primary key.
+    """A table whose changes are read: the columns to read, and its primary key.
 
-    `key` may be empty: then an UPDATE is always one change. Of a `whole` table all columns are wanted that it has at the time: they, and
-    the oids of their types, are known of the table of a change only. With an `oid` another table of the name is refused.
+    `key` may be empty: then an UPDATE is always one change. For a `whole` table, all columns at the time of the change are read: the
+    columns and the oids of their types are only known from the change. With an `oid`, another table of the same name is refused.
     """
 
     schema: str
@@ -77,7 +77,7 @@ class Table:
 
 
 class Transactions:
-    """Makes changes of the messages of transactions; `tables` are those that are wanted, others are passed over."""
+    """Converts messages of transactions to changes of `tables`; messages of other tables are skipped."""
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables: Mapping[tuple[str, str], Table] = {table.path: table for table in tables}
@@ -91,9 +91,9 @@ class Transactions:
         self._count = 0
 
     def changes(self, message: Insert | Update | Delete | Truncate, lsn: int) -> Iterator[Change]:
-        """Yield the changes of a message that begins at `lsn`.
+        """Yield the changes of a message that starts at `lsn`.
 
-        Raises UserError 42703 when a column that is wanted is gone, 22000 when a value was not sent, or the table or its key is another.
+        Raises UserError 42703 if a column to read was dropped, 22000 if a value was not sent, or if the table or its key was replaced.
         """
         for relation in message.relations if isinstance(message, Truncate) else (message.relation,):
             watched = self._tables.get((relation.schema, relation.name))

@@ -1,4 +1,4 @@
-"""PostgreSQL's texts as Arrow columns of our types, a whole column at a time; pure.
+"""Conversion of PostgreSQL's texts to Arrow columns of Headrace's types, a whole column at a time; pure.
 
 The texts are those of a connection with the settings of `connection.py`: ISO dates in UTC, bytea in hex.
 """
@@ -113,7 +113,7 @@ def struct(children: dict[str, pa.Array], missing: Sequence[bool] | None = None)
 
 
 def json_row(names: Sequence[str], type_oids: Sequence[int], row: Sequence[str | None]) -> str:
-    """Return a row as a JSON object: numbers and booleans as such, whatever else as PostgreSQL's text."""
+    """Return a row as a JSON object: numbers and booleans stay, all other values are PostgreSQL's text."""
     return f"{{{','.join(map(_member, names, type_oids, row))}}}"
 
 

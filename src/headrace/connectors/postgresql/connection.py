@@ -1,6 +1,6 @@
 """Connections to a store's databases.
 
-libpq takes what is not said from the environment of the process (PGSSLMODE, PGOPTIONS, …): so all that matters is said here.
+libpq reads missing parameters from the environment of the process (PGSSLMODE, PGOPTIONS, …), so this module sets all relevant ones.
 """
 
 from __future__ import annotations

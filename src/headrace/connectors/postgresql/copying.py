@@ -13,7 +13,7 @@ from headrace.connectors.postgresql.connection import Connection
 
 def copied(connection: Connection, query: Composable, names: Sequence[str]) -> pa.Table:
     """Return the rows of a query as a table of texts, NULL where they are, under `names`; raises `psycopg.Error`."""
-    # CSV tells a NULL, which is nothing, from an empty text, which has quotes.
+    # In CSV, a NULL is an empty field, and an empty text is a pair of quotes.
     statement = SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(query)
     with connection.cursor().copy(statement) as copy:
         data = b"".join(copy)

@@ -1,8 +1,8 @@
 """Errors of PostgreSQL and libpq, with cause, sentence and hint.
 
-An error of a statement has PostgreSQL's own SQLSTATE. One of connecting has only libpq's text, in which the step that failed is
-recognized. What is no PostgreSQL that answers is told in the same words whatever it is, a closed port or some other server: one who may
-create stores is not to explore the network with them.
+An error of a statement has PostgreSQL's SQLSTATE. An error of a connection has only libpq's text, whose patterns identify the failed
+step. A closed port and any server other than PostgreSQL cause the same error, so that users who may create stores cannot explore the
+network with them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Identity of a position in the log: a server, its history, a publication and tables.
 
-A position alone is a number: on another server, or after a table was made anew, it is a place in another log, and reading on from
-there would leave changes out in silence.
+A position alone is a number. On another server, or after a table was created again, it refers to another log, and continuing there would
+silently lose changes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Identity:
 
 
 def read(connection: Connection, name: str, tables: Sequence[Table]) -> Identity:
-    """Return the identity of what is there now; `name` is that of the publication. Raises UserError as `publication.read` does."""
+    """Return the current identity; `name` is the publication's name. Raises the UserErrors of `publication.read`."""
     system, timeline = connection.execute(
         "SELECT (SELECT system_identifier::text FROM pg_control_system()), left(pg_walfile_name(pg_current_wal_lsn()), 8)"
     ).fetchone() or ("", "0")
@@ -60,9 +60,9 @@ def check(
     expected: Identity,
     lsn: int,
 ) -> Identity:
-    """Returns the identity of what is there now if a reader that is at `lsn` of what is `expected` loses nothing by it.
+    """Return the current identity if a reader at `lsn` of the `expected` identity can continue without a loss.
 
-    Raises UserError 22000 if changes may be missing, with what happened; `psycopg.Error`.
+    Raises UserError 22000 with the cause if changes may be missing; `psycopg.Error`.
     """
     try:
         current = read(connection, name, tables)

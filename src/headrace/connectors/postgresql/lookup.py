@@ -1,4 +1,4 @@
-"""The rows of a table that have given keys, as they are now: one statement for all keys of a batch."""
+"""Look-up of a table's current rows by key, with one statement for all keys of a batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _open: dict[str, Connection] = {}
 
 @dataclass(frozen=True)
 class Lookup:
-    """Asks for rows; goes to Spark's workers. `oids` are the types of the key's columns in PostgreSQL."""
+    """Look-up function, serialized to Spark's workers. `oids` are the types of the key's columns in PostgreSQL."""
 
     store: Mapping[str, str] = field(repr=False)
     path: EntityPath
@@ -98,7 +98,7 @@ def _compared(name: str, oid: int, keys: pa.Array) -> tuple[Composable, Composab
             texts = [text if text and _UUID.match(text) else None for text in texts]
             return column, SQL("{}::uuid[]").format(Literal(texts))
         if oid not in _TEXT_OIDS:
-            # What COPY would write of it, which is how the column is read.
+            # The keys are texts as COPY writes them, so compare them with the column's text in the same format.
             column = SQL("format('%s', {})").format(column)
         return column, SQL("{}::text[]").format(Literal(texts))
     if pa.types.is_binary(kind):

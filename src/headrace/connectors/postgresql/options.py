@@ -1,8 +1,8 @@
-"""The properties of a PostgreSQL store and of what is over it.
+"""The properties of a PostgreSQL store and of its relations.
 
-Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: of 'uris' only host, port and database are taken, and
-no parameter of libpq can be given in any other way. Public clients send addresses with parameters, which are kept with the address and
-reach no client; those that would say where to connect, as whom and how safely are refused, so that nobody counts on them.
+Source: dialect sections 6.1, 8 and 9.1. All values are hostile user input: only host, port and database of 'uris' are used, and
+users cannot set other parameters of libpq. Public clients send addresses with parameters, which are stored and have no effect.
+Parameters for the address, the user or the encryption of the connection are refused, so that users do not rely on them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def address(uris: str) -> Database:
 
 
 def _parameters(uris: str) -> dict[str, str]:
-    """Return the parameters behind an address; raises ValueError for one that a property says, without its value."""
+    """Return the parameters after an address. Raises ValueError, without the value, for a parameter that a property sets."""
     _, _, text = uris.strip().partition("?")
     parameters = {}
     for part in text.split("&") if text else ():
@@ -152,10 +152,10 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """Return the table that a relation is over: ("schema", "table"), before them the database if it is given. Of a list of tables:
+    """Return the path of a relation's table: ("schema", "table"), with the database first if it is specified. For a list of tables, return
     ("database",).
 
-    Raises UserError 3D021 for a list without a database, 3D008 for a list beside a table.
+    Raises UserError 3D021 for a list without a database, 3D008 for a list together with a table.
     """
     if reader.is_set(TABLE_LIST):
         other = next((spec for spec in (SCHEMA, TABLE) if reader.is_set(spec)), None)

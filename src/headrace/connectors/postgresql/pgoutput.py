@@ -1,6 +1,8 @@
 """The messages of pgoutput, PostgreSQL's own plugin of logical decoding, protocol version 1; pure.
 
-Values come as PostgreSQL's text. What a change does not carry (a large value stored apart that an UPDATE did not touch) is `UNCHANGED`.
+Values are PostgreSQL's text.
+
+A value that a change does not contain (a large value in separate storage that an UPDATE did not change) is `UNCHANGED`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class RelationColumn:
 
 @dataclass(frozen=True)
 class Relation:
-    """A table, told before its first change and whenever it is another; `identity` is d, n, f or i, as in pg_class."""
+    """A table's description, sent before its first change and after each alteration; `identity` is d, n, f or i, as in pg_class."""
 
     oid: int
     schema: str
@@ -56,7 +58,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Commit:
-    """The end of that transaction; the log goes on at `end_lsn`."""
+    """The end of the transaction; the log continues at `end_lsn`."""
 
     commit_lsn: int
     end_lsn: int
@@ -107,7 +109,7 @@ _KEY, _OLD, _NEW = b"KON"
 
 
 class Decoder:
-    """Reads the messages of one stream, in order: it remembers the tables that were told."""
+    """Parser of the messages of one stream, in order; it remembers the described tables."""
 
     def __init__(self) -> None:
         self._relations: dict[int, Relation] = {}

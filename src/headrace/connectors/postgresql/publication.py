@@ -1,7 +1,7 @@
-"""Publications: made only where the tables' writers go on undisturbed, and read for what they do with each table.
+"""Publications: created only if they do not disturb the tables' writers, and checked for each table.
 
-A publication may leave out kinds of changes, rows and columns. The rows of a table are read by a SELECT that knows nothing of that, so a
-publication that leaves out something that a query reads is refused.
+A publication may leave out kinds of changes, rows and columns. The snapshot of a table is read by a SELECT without these filters, so a
+publication that leaves out data that a query reads is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headrace.core.sqlstate import SqlState
 _PUBLISHES_GENERATED = 180000
 """From this version on a publication may have stored generated columns, and one without them stops UPDATEs of tables identified by them."""
 
-# xmin is the transaction that wrote the row last: it tells a publication that was altered and altered back from one that was not.
+# xmin is the last transaction that wrote the row: it differs after a publication was altered, even if it was altered back.
 _PUBLICATION: LiteralString = """
 SELECT oid::int8, xmin::text, pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication WHERE pubname = %s
 """
@@ -71,9 +71,9 @@ class Published:
 
 
 def publish(connection: Connection, name: str, tables: Sequence[Table]) -> None:
-    """Makes a publication over tables, or adds to one those that it lacks.
+    """Create a publication of tables, or add missing tables to it.
 
-    Raises UserError 3D008, before anything is changed, for a table whose UPDATEs and DELETEs PostgreSQL would refuse from then on;
+    Raises UserError 3D008, before any change, for a table whose UPDATEs and DELETEs PostgreSQL would then refuse;
     `psycopg.Error`.
     """
     missing = [table for table in tables if not _is_published(connection, name, table)]
@@ -135,7 +135,7 @@ def check_writable(connection: Connection, table: Table, *, publishes_generated:
 
 
 def check_readable(connection: Connection, table: Table) -> None:
-    """Raises UserError 0A000 for a table whose changes are not in the log, are under other names, or lack a column that is read."""
+    """Raise UserError 0A000 for a table whose changes are not in the log, have other names, or lack a column to read."""
     where = f"{table.schema}.{table.name}"
     unsent = ["v"] if connection.info.server_version >= _PUBLISHES_GENERATED else ["v", "s"]
     quoted = Identifier(*table.path).as_string(connection)
@@ -158,9 +158,9 @@ def check_readable(connection: Connection, table: Table) -> None:
 
 
 def read(connection: Connection, name: str, tables: Sequence[Table]) -> Published:
-    """Reads what a publication does with tables.
+    """Read a publication's settings for tables.
 
-    Raises UserError 3D008 when that is less than all changes of what is read of each of them.
+    Raises UserError 3D008 if it does not publish all changes of the columns to read.
     """
     row = connection.execute(_PUBLICATION, (name,)).fetchone()
     if row is None:

@@ -1,4 +1,4 @@
-"""Tables as one sequence of changes: first the rows that they have, then what happens to them; it can go on from any `Progress`."""
+"""Tables as one sequence of changes: first the existing rows, then their changes. Reading can continue from any `Progress`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ _CHECK_INTERVAL_S = 10.0
 def begin(
     store: Mapping[str, str], database: str | None, slot: str, tables: Sequence[Table], *, rows: bool = True
 ) -> Progress:
-    """Makes slot and publication where they are missing, and gives the progress of one who has read nothing.
+    """Create slot and publication if they are missing, and return the progress of a new reader.
 
-    Without `rows` only changes are read: from now on, or those that a slot that was there has kept. With them that slot is
-    moved to now, since the rows have what it has kept. Raises UserError 3D008 as `replication.prepare` does, and for a table
+    Without `rows`, only changes are read: new changes, or the changes that an existing slot has retained. With `rows`, an existing slot
+    is advanced to the present, since the rows contain the retained changes.
+
+    Raises UserError 3D008 as `replication.prepare` does, and for a table
     without a key; ExternalError 57015.
     """
     for table in tables:
@@ -55,9 +57,9 @@ def begin(
 
 
 class TableReader:
-    """Reads tables from `progress` on; a context manager. Its connections are opened when they are needed.
+    """Reader of tables from `progress` on; a context manager. It opens connections on demand.
 
-    What it reads from is compared with the progress at the start, and again every `check_interval_s`.
+    It compares the identity of its source with the progress at the start, and again every `check_interval_s`.
     """
 
     def __init__(
@@ -83,10 +85,10 @@ class TableReader:
         self._check_at = 0.0
 
     def read(self, *, at_most: int, wait_s: float) -> Sequence[Change] | Rows:
-        """Return the next changes, about `at_most`, waiting so long for the first; `progress` is then behind them.
+        """Return about `at_most` changes, waiting at most `wait_s` for the first; `progress` then follows them.
 
-        Without changes it may be behind what others wrote, too. Raises UserError for a table or a server that cannot be read on, 22000
-        when changes may be missing; ExternalError 57015 when a connection broke: then open another reader at the last progress.
+        Without changes, `progress` may still advance over other tables' changes. Raises UserError if reading cannot continue, 22000 if
+        changes may be missing; ExternalError 57015 if a connection broke: then open another reader at the last progress.
         """
         if not self.progress.is_whole:
             return self._rows(at_most)
@@ -110,8 +112,8 @@ class TableReader:
         return left
 
     def read_to(self, end: Progress) -> Iterator[list[Change]]:
-        """Yield again what `read` returned of the log from `progress` to `end`; raises as it does."""
-        # The log may end before `end` for as long as nobody writes: what is behind the last change is not waited for.
+        """Yield again the changes that `read` returned between `progress` and `end`; raises the errors of `read`."""
+        # The log may end before `end` until another write, so do not wait for positions after the last change.
         while self.progress.count < end.count:
             changes = self._changes(_READ_AGAIN, 1.0)
             yield [change for change in changes if change.position <= end.log]
@@ -151,7 +153,7 @@ class TableReader:
         return rows
 
     def _opened(self) -> ChangeStream:
-        """Returns a stream that gives all that follows the progress. Nobody else can move the slot while it is read."""
+        """Return a stream of all changes after the progress. While the slot is read, no other client can move it."""
         oids = [oid for oid, _ in self._origin().published.tables]
         tables = [replace(table, oid=oid) for table, oid in zip(self._tables, oids, strict=True)]
         stream = self._open.enter_context(
@@ -161,7 +163,7 @@ class TableReader:
         return stream
 
     def _check(self, *, reads_slot: bool = False) -> None:
-        """Raises UserError 22000 when the server, the publication, the tables or the slot are not those that were read so far."""
+        """Raise UserError 22000 if the server, the publication, the tables or the slot were replaced since the last read."""
         origin, lsn = self._origin(), self.progress.log.lsn
         with classified(self._store), connect(self._store, self._database) as connection:
             if reads_slot:

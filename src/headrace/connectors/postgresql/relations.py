@@ -1,4 +1,4 @@
-"""The tables that a relation is read from, as they are now: do they have what it needs?"""
+"""Checks of a relation's tables in their current form."""
 
 from __future__ import annotations
 

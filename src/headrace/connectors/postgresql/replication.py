@@ -1,6 +1,6 @@
 """Reading the log: slot and publication on demand, and the stream of changes from a position on.
 
-The slot keeps what was not confirmed, so that a stream that is opened again at a position that was not confirmed gives the same changes.
+The slot retains unconfirmed changes, so that a stream that is opened again at an unconfirmed position returns the same changes.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _STATUS = struct.Struct(">cQQQqB")
 def prepare(
     connection: Connection, slot: str, tables: Sequence[Table], *, wait_s: float = _CREATION_WAIT_S
 ) -> int | None:
-    """Makes what a stream needs, where it is missing: the publication of the slot's name over the tables, and the slot.
+    """Create the publication, which has the slot's name, and the slot if they are missing.
 
-    Returns the LSN from which a new slot gives changes, None for one that was there. Raises UserError 3D008 when the server or a table
-    is not set up for it; ExternalError 57015 for a right that is missing, and when transactions keep a new slot waiting for `wait_s`;
+    Return the LSN at which a new slot starts, None for an existing slot. Raises UserError 3D008 if the server or a table does not support
+    it; ExternalError 57015 for a missing right, and if transactions delay a new slot for more than `wait_s`;
     `psycopg.Error`.
     """
     _check_server(connection, slot)
@@ -150,9 +150,9 @@ def oldest_transaction(connection: Connection) -> str:
 
 
 def check_slot(connection: Connection, slot: str, lsn: int) -> None:
-    """Raises UserError 22000 when a slot cannot give all changes behind `lsn`, to which its reader has read; `psycopg.Error`.
+    """Raise UserError 22000 if a slot cannot return all changes after `lsn`, its reader's position; `psycopg.Error`.
 
-    A reader confirms only what it has read for good, so that a slot that is further was moved by somebody else.
+    A reader only confirms changes that it has stored, so if the slot is further, another client has moved it.
     """
     confirmed, end = confirmed_lsn(connection, slot), _end_of_log(connection)
     if confirmed > lsn:
@@ -171,7 +171,7 @@ def check_slot(connection: Connection, slot: str, lsn: int) -> None:
 
 
 def confirmed_lsn(connection: Connection, slot: str) -> int:
-    """Returns the place behind which a slot gives changes; raises UserError 22000 when there is no such slot."""
+    """Return the position after which a slot returns changes. Raises UserError 22000 if the slot does not exist."""
     row = connection.execute(
         "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (slot,)
     ).fetchone()
@@ -194,7 +194,7 @@ def advance(connection: Connection, slot: str) -> int:
 
 
 def drop(connection: Connection, slot: str) -> None:
-    """Drops slot and publication, if they are there; raises `psycopg.Error` 55006 while the slot is read."""
+    """Drop slot and publication if they exist. Raises `psycopg.Error` 55006 while the slot is read."""
     connection.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (slot,)
     )

@@ -71,7 +71,7 @@ def needed_columns(given: Sequence[Column], *, upsert: bool) -> tuple[str, ...] 
 def batch(layout: Layout, changes: Sequence[Change] | Rows, first: int) -> pa.RecordBatch:
     """Changes, the first of which has the number `first`, as the driver half's `rows` gives them.
 
-    Raises UserError 22000 for a value that is not of its column's type, and for a TRUNCATE that a changelog would have to tell.
+    Raises UserError 22000 for a value that does not fit its column's type, and for a TRUNCATE in a changelog.
     """
     facts = _facts(changes)
     arrays = _upserts(layout, changes) if layout.upsert else _envelopes(layout, changes, facts)

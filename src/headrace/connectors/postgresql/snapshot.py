@@ -1,9 +1,9 @@
-"""The rows that a table has when its changes begin to be read, in chunks by primary key, and how changes are joined to them.
+"""Read of a table's existing rows in chunks by primary key, and their combination with changes from the log.
 
-The slot is made first, so that no change is missed. A run reads chunks in one transaction, whose snapshot says exactly which
-transactions its rows hold. Of the log's changes those are left out that the snapshot of their row's chunk holds already: so nothing is
-missed and nothing told twice, and there is no need to read the chunks in one run. Of each run only its snapshot and the last key
-are kept.
+The slot is created first, so that no change is missed. A run reads chunks in one transaction, whose snapshot determines exactly which
+transactions its rows contain. A change from the log is skipped if the snapshot of its row's chunk already contains it. So no change is
+missed and none is reported twice, and the chunks may be read in several runs. For each run, only its snapshot and the last key are
+stored.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Part:
 class Progress:
     """Progress of a reader of tables.
 
-    `log` is where the log is to be read on, `parts` what was read of the tables. What was committed behind `held_to` is in no part:
-    known when all was read. `count` changes were told so far, the first of them at `began_us` or later, in microseconds since 1970.
-    `identity` is what all of this belongs to; None in progress of before there was one.
+    `log` is the next position in the log, `parts` the chunks that were read. Transactions after `held_to` are in no chunk; it is known
+    after all chunks were read. `count` is the number of reported changes; the first is at `began_us` or later, in microseconds.
+    `identity` identifies the source; None in progress of versions without identities.
     """
 
     log: Position
@@ -80,7 +80,7 @@ class Progress:
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         parts = [[part.table, part.upto, part.snapshot.text] for part in self.parts]
-        # Without an identity the text is what it was before there was one: files of rows are named for it.
+        # Without an identity, the text must equal that of older versions: names of files with rows contain it.
         identity = {} if self.identity is None else {"identity": self.identity.to_json()}
         return {
             "lsn": self.log.lsn,

@@ -59,7 +59,7 @@ def test(store: Mapping[str, str]) -> None:
 
 
 class S3Folders:
-    """Folders and files. See `connectors.base` for what each method promises."""
+    """Folders and files. `connectors.base` describes the contract of each method."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
         """List buckets; in one of them, or in a folder, folders and files: the first `_LISTED`."""
@@ -220,13 +220,13 @@ def _missing(path: EntityPath) -> UserError:
 
 
 def _create(store: Mapping[str, str], path: EntityPath, schema: Schema, reader: PropertyReader) -> None:
-    """Check that a table can be written: it begins with its first file."""
+    """Check that a table can be written: its first file creates it."""
     _check_layout(schema, reader.take(options.FORMAT) or "parquet", reader.take(options.PARTITIONS))
     _reach(store, path)
 
 
 def _reach(store: Mapping[str, str], path: EntityPath) -> None:
-    """Raises UserError 3D007 where there is no such bucket."""
+    """Raise UserError 3D007 if the bucket does not exist."""
     bucket, prefix = options.folder_of(store, path)
     with classified(store, bucket):
         s3(store).list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)

@@ -1,8 +1,8 @@
-"""Atomic files of a batch, written once: uploads are invisible until they are completed, and a list of them is beside the query's
-checkpoint. ADR 26.
+"""Atomic files of a batch, written once: uploads are invisible until they are completed, and a list of them is stored next to the
+query's checkpoint. ADR 26.
 
-Tasks upload parts and complete nothing. When the list of a batch is on the disk, the batch is committed, and its uploads are completed,
-by whoever comes first: this process or the one after it. What was uploaded without a list is aborted.
+Tasks upload parts and complete nothing. A batch is committed when its list is on disk. Then this process, or the next one after a
+crash, completes its uploads. Uploads without a list are aborted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def upload(client: Any, bucket: str, key: str, data: Any) -> Upload:
 
 
 def abort(client: Any, bucket: str, key: str, upload_id: str) -> None:
-    """Let what was uploaded go; nothing if it is gone."""
+    """Abort an upload; do nothing if it does not exist."""
     try:
         client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
     except ClientError as error:
@@ -62,7 +62,7 @@ class Commits:
         folder.mkdir(parents=True, exist_ok=True)
 
     def recover(self, prefix: str, mark: str) -> None:
-        """Completes what was committed, and aborts what else was uploaded below a prefix under names that have the mark."""
+        """Complete committed uploads, and abort all other uploads below a prefix whose names contain the mark."""
         for path in sorted(self._folder.glob("*.json")):
             self._complete(Upload(**item) for item in json.loads(path.read_bytes()))
         pages = self._client.get_paginator("list_multipart_uploads").paginate(

@@ -1,6 +1,6 @@
-"""Log of the files that a query has found, beside its checkpoint: a repeated batch has the same files.
+"""Log of the files that a query has found, next to its checkpoint, so that a repeated batch has the same files.
 
-A line is a file, in the order in which they were found; an offset is a number of lines. The first line says that the reading has begun.
+Each line is a file, in the order of discovery; an offset is a number of lines. The first line marks the start of the reading.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FileLog:
             self._note(line)
 
     def rewind(self, count: int) -> None:
-        """Forget what stands behind so many lines: Spark never heard of it."""
+        """Remove the lines after the first ones, which Spark has not received."""
         if count >= len(self._ends) - 1:
             return
         del self._ends[count + 1 :]

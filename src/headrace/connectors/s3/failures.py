@@ -105,10 +105,10 @@ _KINDS = (
 
 @contextmanager
 def classified(store: Mapping[str, str], bucket: str | None = None) -> Iterator[None]:
-    """Translate botocore's errors into ours; `bucket` is the requested one.
+    """Translate botocore's errors into Headrace's; `bucket` is the requested bucket.
 
-    What is not S3 is told in the same words whatever it is, a closed port or some other server: one who may create stores
-    is not to explore the network with them.
+    A closed port and any server other than S3 cause the same error, so that users who may create stores
+    cannot explore the network with them.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""The properties of an S3 store and of what is over it.
+"""The properties of an S3 store and of its relations.
 
-Source: dialect sections 6.1 and 9.1. All of it is user input and hostile: of 'uris' only scheme, host, port and a bucket are taken, and
-a client is given nothing that is not declared here.
+Source: dialect sections 6.1 and 9.1. All values are hostile user input: only scheme, host, port and a bucket of 'uris' are used, and only
+the declared properties reach a client.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
             hint=f"Give '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}' and '{EXTERNAL_ID.name}'.",
         )
     elif ACCESS_KEY_ID.name not in texts and not parsed.aws:
-        # What the server's own identity signs goes to AWS alone.
+        # Requests that the server's own identity signs are sent to AWS only.
         raise reader.bad(ROLE, f"with '{ACCESS_KEY_ID.name}' at an address that is not AWS's own")
     return texts
 

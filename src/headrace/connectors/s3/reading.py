@@ -39,7 +39,7 @@ _BYTE_ORDER_MARK = codecs.BOM_UTF8
 
 @dataclass(frozen=True)
 class Part:
-    """The bytes of a file from `start` to `end`, of which whoever reads it takes the rows that begin there."""
+    """The bytes of a file from `start` to `end`; a reader returns the rows that start in this range."""
 
     file: File
     start: int
@@ -94,15 +94,15 @@ def is_compressed(key: str) -> bool:
 
 
 def lines(client: Any, bucket: str, part: Part) -> Iterator[tuple[list[bytes], list[int]]]:
-    """Yield the lines that begin in a part, without those that are empty, some at a time, and where each begins.
+    """Yield the non-empty lines that start in a part, in chunks, with the position of each line.
 
-    Where a compressed file's line begins is counted in what it holds. Raises UserError 22P02, and botocore's errors.
+    Positions in a compressed file are positions in its uncompressed content. Raises UserError 22P02, and botocore's errors.
     """
     codec = _codec(part.file.key)
     begin = max(0, part.start - 1)
     with closing(body(client, bucket, part.file, begin)) as raw:
         source = raw if codec is None else pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec)
-        # Of a part that is not the first one, what stands before the first line break is the last line of the part before.
+        # Except in the first part, the text before the first line break is the last line of the previous part.
         yield from _lines(source, begin, part, skip=part.start > 0)
 
 
@@ -182,7 +182,7 @@ def rows(
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield the declared columns of the row groups that begin in a part, some rows at a time, and the place of the first of them.
 
-    A column that the file lacks has the value that the file's folders say, else NULL. Raises UserError 22P02 for a file that is no
+    A column that the file lacks has the value in the file's folder names, else NULL. Raises UserError 22P02 for a file that is not
     Parquet, 42804 for a column of another type, 22003 for a value that does not fit its column.
     """
     reader = _opened(client, bucket, part.file)
@@ -267,14 +267,14 @@ def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
         raise _unreadable(file, f"it is no Parquet ({error})") from None
 
 
-# --- what files say of columns
+# --- columns of files
 
 
 def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column, ...]]:
-    """Return the format of a file, and its columns: of Parquet and Avro those that it has, of JSON those of its first lines, of others
-    none.
+    """Return the format of a file and its columns: all columns of Parquet and Avro, the columns in the first lines of JSON, none for other
+    formats.
 
-    Raises UserError 22P02, and 22000 for a schema of Avro that is none.
+    Raises UserError 22P02, and 22000 for an invalid schema of Avro.
     """
     with closing(body(client, bucket, file, 0, min(file.size, _SAMPLE))) as answer:
         codec = _codec(file.key)

@@ -1,6 +1,6 @@
-"""The driver half of Iceberg's store types. See `connectors.streaming` for what each function promises.
+"""The driver half of Iceberg's store types. `connectors.streaming` describes the contract of each function.
 
-Iceberg's jars come onto the class path with the first query that needs them.
+Iceberg's jars are added to the class path by the first query that needs them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
 
 
 def poll_ms(request: RowRequest) -> int:
-    """Return the polling interval: each batch asks the catalog, and each commit is one more batch at most."""
+    """Return the polling interval: each batch sends a request to the catalog, and each commit causes at most one batch."""
     from headrace.connectors.iceberg.options import MONITOR_INTERVAL
 
     return int(request.options[MONITOR_INTERVAL.name])
@@ -83,7 +83,7 @@ def optimize(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...]
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """Asks a REST catalog without a token, since it is asked every few seconds; Glue with the store's keys."""
+    """Check a REST catalog without a token, since the check runs every few seconds; check Glue with the store's keys."""
     from headrace.connectors.iceberg.glue import GlueCatalog
     from headrace.connectors.iceberg.options import WAREHOUSE
     from headrace.connectors.iceberg.rest import reach

@@ -16,12 +16,12 @@ from headrace.core.types import Array, DataType, Map, Struct, Timestamp
 from headrace.formats.types import name_sql, spark_type
 from headrace.runtime.jars import ICEBERG
 
-# Plans and logs show the name that is made of a store's properties, and among those are its keys.
+# Plans and logs show the catalog's name, a digest of a store's properties: the salt protects the keys among them.
 _SALT = secrets.token_bytes(16)
 
 
 def table_name(session: SparkSession, store: Mapping[str, str], path: EntityPath) -> str:
-    """Return a table as Spark SQL of this session, to which the store's catalog is added."""
+    """Return a table's name in Spark SQL, after adding the store's catalog to this session."""
     add_jars(session, ICEBERG)
     digest = hashlib.sha256(_SALT + json.dumps(dict(store), sort_keys=True).encode()).hexdigest()
     name = f"iceberg_{digest[:16]}"
@@ -46,7 +46,7 @@ def catalog_settings(store: Mapping[str, str]) -> dict[str, str]:
     }
     settings |= {key: store[spec.name] for key, spec in given.items() if spec.name in store}
     if options.ROLE.name in store:
-        # Where they are given, Iceberg takes the keys themselves for S3.
+        # If keys are set, Iceberg uses them directly for S3.
         del settings["s3.access-key-id"], settings["s3.secret-access-key"]
     if options.ROLE.name in store or options.WAREHOUSE.name in store:
         settings |= _keys(store)

@@ -1,4 +1,4 @@
-"""Tables put in order by Iceberg's own actions: small files and delete files together, and snapshots that nobody needs removed."""
+"""Maintenance of tables by Iceberg's actions: compaction of small files and delete files, and removal of unneeded snapshots."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def optimized(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...
 
 
 def _read(request: OptimizeRequest) -> set[str]:
-    """Return the ids of the snapshots from which streams go on, of whichever table, by Spark's checkpoints."""
+    """Return the ids of the snapshots at which streams continue, for all tables, from Spark's checkpoints."""
     running = [request.checkpoints / query for query in request.queries]
     return {
         snapshot

@@ -41,9 +41,9 @@ def frame(session: SparkSession, request: TableRequest) -> DataFrame:
 
 
 def appended(session: SparkSession, request: RowRequest) -> DataFrame:
-    """See `rows` of `connectors.streaming`: each commit's rows, from the first commit or from now on.
+    """See `rows` of `connectors.streaming`: each commit's rows, from the first commit or from the present.
 
-    Raises UserError 0A000 for a table whose first commits nobody can tell any more.
+    Raises UserError 0A000 for a table whose first snapshots have been removed.
     """
     table = table_name(session, request.properties, request.entity)
     reader = session.readStream
@@ -68,7 +68,7 @@ def appended(session: SparkSession, request: RowRequest) -> DataFrame:
 
 
 def _first_start_ms(request: RowRequest) -> int:
-    """Return when the query was started first. Until a commit comes, its offset is no snapshot but "what comes after the start"."""
+    """Return the time of the query's first start. Until the first commit, the query's offset is this time, not a snapshot."""
     now = time.time_ns() // 1_000_000
     if request.folder is None:
         return now
@@ -88,7 +88,7 @@ def _resumes(request: RowRequest) -> bool:
 
 
 def _check_whole(session: SparkSession, table: str, request: RowRequest) -> None:
-    # Of the oldest snapshot that is left Iceberg's reader gives what it has added, which after a compaction is nothing.
+    # For the oldest remaining snapshot, Iceberg's reader returns the added rows, which are none after a compaction.
     java: Any = session.sparkContext._jvm
     if not java.io.headrace.iceberg.StoreTables.isWhole(session._jsparkSession, table):
         raise UserError(

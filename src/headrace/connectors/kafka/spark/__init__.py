@@ -1,4 +1,4 @@
-"""The driver half of the Kafka store type. See `connectors.streaming` for what each function promises."""
+"""The driver half of the Kafka store type. `connectors.streaming` describes the contract of each function."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def splits(request: SourceRequest) -> dict[str, list[int]]:
 
 
 def source(session: SparkSession, request: SourceRequest) -> DataFrame:
-    """Return committed records of the request's topics. Lost data (expired before it was read) fails the query; of a partition that is
-    new to a running query, what is there is read."""
+    """Return committed records of the request's topics. Lost data (expired before it was read) fails the query; a partition
+    that is new to a running query is read from its start."""
     reader = (
         session.readStream.format(_SOURCE)
         .options(**java_options(session, request.properties))
@@ -86,9 +86,9 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
             failOnDataLoss="true",
         )
     )
-    # A store's transactions are respected: what was aborted is never read.
+    # Aborted transactions are never read.
     reader = reader.option("kafka.isolation.level", "read_committed")
-    # A topic that is dropped must not come back, empty, because its reader asked for it.
+    # A reader's request must not create a dropped topic again, empty.
     reader = reader.option("kafka.allow.auto.create.topics", "false")
     if request.records_per_batch is not None:
         reader = reader.option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
@@ -161,9 +161,9 @@ def side_topic(session: SparkSession, request: SinkRequest) -> str:
 
 
 def _starting_offsets(request: SourceRequest) -> str:
-    """Return explicit offsets, so that "latest" is the moment of the start and not of the first batch.
+    """Return explicit offsets, so that "latest" is the time of the start and not of the first batch.
 
-    The broker is asked in any case: Spark would look for it, or for the topic, for minutes.
+    The broker is always contacted here, since Spark would search for a missing broker or topic for minutes.
     """
     admin, present = _partitions(request)
     explicit = starting_offsets(request.options)
@@ -188,7 +188,7 @@ def _starting_offsets(request: SourceRequest) -> str:
 def _check(
     explicit: Mapping[int, int], topic: str, admin: AdminClient, partitions: list[TopicPartition]
 ) -> None:
-    """Raises UserError 3D008 for an offset at which there is nothing to begin: Spark would say that data was lost."""
+    """Raise UserError 3D008 for an offset outside of its partition, for which Spark would report lost data."""
     explicit_places = [place for place in partitions if place.partition in explicit]
     first, end = _offsets(admin, explicit_places, _BEGINNING), _offsets(admin, explicit_places, _END)
     if len(explicit_places) < len(explicit):

@@ -1,4 +1,4 @@
-"""Login of Java's clients with tokens: they ask this process, which keeps the secrets out of the JVM's settings."""
+"""Login of Java's clients with tokens: they request tokens from this process, so the JVM's settings contain no secrets."""
 
 from __future__ import annotations
 

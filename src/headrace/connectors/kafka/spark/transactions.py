@@ -1,7 +1,7 @@
-"""Exactly-once output to Kafka. ADR 0007 says why it is as it is.
+"""Exactly-once output to Kafka. ADR 0007 gives the reasons.
 
-A running query has one transactional producer. A transaction holds all records of one epoch (Spark's word for a batch) and, as a
-consumer group's offset, a marker that says so; both appear together or not at all. An epoch that is run again finds the
+A running query has one transactional producer. A transaction contains all records of one epoch (Spark's word for a batch) and the
+epoch's marker, stored as a consumer group's offset; both appear together or not at all. A repeated epoch finds the
 marker and writes nothing.
 """
 
@@ -21,7 +21,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.runtime.fail_points import fail_point
 
 _TRANSACTION_TIMEOUT_MS = 60_000
-# Of each step of a transaction, its abortion too: where a topic is gone, that is how long it takes to find out, twice.
+# For each step of a transaction, also for abort: if a topic was dropped, two steps take this long to report it.
 _STEP_TIMEOUT_MS = 30_000
 _CLOSE_TIMEOUT_S = 2
 _BYTES_OUT = "org.apache.kafka.common.serialization.ByteArraySerializer"
@@ -33,8 +33,8 @@ MARKER_LIFETIME_S = 7 * 24 * 3600.0
 class TransactionalOutput:
     """Writes of one start of a query to one topic; `close` it when the query has ended.
 
-    `options` are those of Java's Kafka clients, secrets included. Raises Java's exceptions, as py4j wraps them, and
-    UserError where it cannot be told whether an epoch was written: to try again would not help.
+    `options` are the options of Java's Kafka clients, with secrets. Raises Java's exceptions, as py4j wraps them, and
+    UserError if it is unknown whether an epoch was written: a retry would not help.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TransactionalOutput:
             producer.sendOffsetsToTransaction(self._marker(epoch + 1), self._group())
             producer.commitTransaction()
         except BaseException:
-            # Readers of committed records wait at an open transaction. A producer that cannot abort says so.
+            # Readers of committed records wait at an open transaction, so abort it. The first error matters, not one of the abort.
             with suppress(Py4JJavaError):
                 producer.abortTransaction()
             raise

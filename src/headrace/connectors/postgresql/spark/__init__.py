@@ -1,6 +1,6 @@
-"""The driver half of the PostgreSQL store type. See `connectors.streaming` for what each function promises.
+"""The driver half of the PostgreSQL store type. `connectors.streaming` describes the contract of each function.
 
-psycopg and pyarrow are imported where they are used: every driver loads this module, and few read PostgreSQL.
+psycopg and pyarrow are imported in functions: every driver loads this module, and few drivers use PostgreSQL.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def splits(request: RowRequest) -> dict[str, list[int]]:
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """Opens a connection each time, so that what a query holds is not disturbed."""
+    """Opens a new connection each time, which does not disturb the query's connections."""
     from headrace.connectors.postgresql.admin import test
 
     return lambda: test(properties)

@@ -38,7 +38,7 @@ Offset = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """All that a worker must know; `folder` is for what must outlive it, None: nothing must."""
+    """Settings of a worker; `folder` is for data that must outlive the worker, None if there is none."""
 
     store: Mapping[str, str]
     database: str | None
@@ -108,7 +108,7 @@ class TableStream(SimpleDataSourceStreamReader):
             changes = reading.read(at_most=self._reading.per_read, wait_s=_WAIT_S)
             after = reading.progress
             if after == before:
-                # Spark tells of a batch's end when it begins the next one, and asks for that when the last has ended.
+                # Spark reports the end of a batch only at the start of the next batch.
                 if start != self._committed:
                     self.commit(start)
                 return iter([]), start

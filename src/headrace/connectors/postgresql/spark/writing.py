@@ -1,4 +1,4 @@
-"""Batches of a query into a table: Spark makes texts of values that Arrow's CSV writer does not know, and tasks write them."""
+"""Writes of a query's batches to a table: Spark converts values that Arrow's CSV writer does not support to text, and tasks write them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The driver half of the S3 store type. See `connectors.streaming` for what each function promises.
+"""The driver half of the S3 store type. `connectors.streaming` describes the contract of each function.
 
-boto3 and pyarrow are imported where they are used: every driver loads this module, and few read S3.
+boto3 and pyarrow are imported in functions: every driver loads this module, and few drivers use S3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files to rows on Spark: tasks read the parts of files that they are given."""
+"""Conversion of files to rows on Spark: each task reads parts of files."""
 
 from __future__ import annotations
 

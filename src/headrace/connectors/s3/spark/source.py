@@ -1,5 +1,5 @@
-"""The files of a folder as a streaming source of Spark's, in Python: it lives in one worker of its query. What it gives are names of files;
-tasks read them (`spark.reading`). ADR 26.
+"""The files of a folder as a Python streaming source of Spark, in one worker of its query. It returns names of files, and
+tasks read the files (`spark.reading`). ADR 26.
 
 An offset is a number of lines of the log of files.
 """

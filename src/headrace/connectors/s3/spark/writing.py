@@ -51,7 +51,7 @@ class Target:
 
 
 def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """See `write_rows` of `connectors.streaming`. Each batch is committed once, whatever the guarantee that was asked for."""
+    """See `write_rows` of `connectors.streaming`. Each batch is committed once, for either delivery guarantee."""
     options, store = request.options, dict(request.properties)
     bucket, prefix = folder_of(store, request.entity)
     parts = parts_of(options[PARTITIONS.name]) if PARTITIONS.name in options else ()
