@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 TABLES = "SELECT name FROM deltastream.sys.\"databases\" WHERE name = 'd'"
 
 
-async def test_nobody_speaks_to_a_server_that_no_one_vouches_for(https_server: HeadraceProcess) -> None:
+async def test_clients_refuse_a_server_with_an_untrusted_certificate(https_server: HeadraceProcess) -> None:
     async with Client(https_server.url, https_server.token) as client:
         with pytest.raises(ServerUnreachableError):
             await client.version()
@@ -70,7 +70,7 @@ async def test_a_live_result_comes_over_wss(
             assert "{}" in (await anext(rows)).cells
 
 
-def test_a_certificate_that_cannot_be_used_is_said_so_at_the_start(tmp_path: Path) -> None:
+def test_an_unusable_certificate_is_reported_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "none.pem").write_text("no certificate")
     for name in ("none.pem", "missing.pem"):
         command = (

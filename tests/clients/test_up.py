@@ -111,7 +111,7 @@ def test_a_second_server_over_the_same_data_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in second.stderr
 
 
-def test_a_port_that_is_taken_and_wrong_settings_are_said_plainly(tmp_path: Path) -> None:
+def test_an_occupied_port_and_wrong_settings_are_reported(tmp_path: Path) -> None:
     with server(tmp_path / "one") as (_, url):
         command = [*UP, str(tmp_path / "two"), "--port", url.rsplit(":", 1)[1]]
         taken = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

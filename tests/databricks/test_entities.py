@@ -119,7 +119,9 @@ def test_names_are_names(store: dict[str, str], schema: str) -> None:
     assert entities.list_entities(store, (CATALOG, schema)) == [("names", True)]
 
 
-def test_a_table_that_does_not_fit_is_told(databricks: Workspace, store: dict[str, str], schema: str) -> None:
+def test_a_table_that_does_not_fit_is_reported(
+    databricks: Workspace, store: dict[str, str], schema: str
+) -> None:
     sink = DATABRICKS.row_sink
     assert sink is not None
     databricks.execute(f"CREATE TABLE {CATALOG}.{schema}.t (id INT, name STRING) USING DELTA")

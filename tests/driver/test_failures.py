@@ -134,7 +134,7 @@ def test_an_expression_that_fails_on_data_is_the_users_fault(
     assert "try_" not in f"{ended.error} {ended.hint}"
 
 
-def test_an_expression_that_fails_while_writing_a_topic_is_told_the_same_way(
+def test_an_expression_that_fails_while_writing_a_topic_is_reported_the_same_way(
     failure: Callable[[SparkPlan], QueryEnded], kafka: KafkaClient, topic: Topic
 ) -> None:
     source, target = topic(), topic()
@@ -181,7 +181,7 @@ def test_a_record_that_the_broker_refuses_ends_the_query(
     assert ended.hint
 
 
-def test_a_full_disk_is_told_and_waited_for(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_waited_for(tmp_path: Path) -> None:
     start = StartQuery(
         query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint=str(tmp_path / "q")
     )
@@ -200,7 +200,7 @@ def test_a_full_disk_is_told_and_waited_for(tmp_path: Path) -> None:
     assert "views.duckdb" in classify(view, start).message
 
 
-def test_a_machine_too_busy_for_a_process_is_told_and_tried_again() -> None:
+def test_a_machine_too_busy_for_a_process_is_reported_and_retried() -> None:
     """`tests/kinesis/test_slow_machine.py` has such a machine."""
     start = StartQuery(query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="")
     classified = classify(RuntimeError("SparkException: Python worker failed to connect back."), start)
@@ -221,7 +221,7 @@ def test_a_store_and_a_registry_without_a_password_leave_the_error_as_it_is() ->
     assert classify(UserError(SqlState.DATA_EXCEPTION, "no value"), start).message == "no value"
 
 
-def test_no_secret_of_a_registry_is_told() -> None:
+def test_no_secret_of_a_registry_is_revealed() -> None:
     kept = [
         {CONFLUENT.credentials[0].name: "u", CONFLUENT.credentials[1].name: "hunter2"},
         {CONFLUENT_CLOUD.credentials[0].name: "k", CONFLUENT_CLOUD.credentials[1].name: "hunter3"},

@@ -252,9 +252,7 @@ def test_a_record_that_cannot_be_read_stops_its_query_each_time_and_no_other(
 
 
 @pytest.mark.parametrize("deleted", ["source", "sink"])
-def test_a_query_whose_topic_was_deleted_says_which(
-    deleted: str, scene: Scene, kafka: KafkaClient, seed: str
-) -> None:
+def test_a_query_names_its_deleted_topic(deleted: str, scene: Scene, kafka: KafkaClient, seed: str) -> None:
     source, sink, query = f"from_{seed}", f"to_{seed}", f"copy_{seed}"
     scene.door.execute(
         f"""

@@ -348,7 +348,7 @@ def test_a_stream_ends_where_its_place_in_the_table_is_gone(
     copies.expect("late", 2)
 
 
-def test_a_writer_ends_where_nobody_can_tell_what_it_has_written(
+def test_a_writer_fails_if_its_progress_is_unknown(
     door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str, headrace_server: HeadraceProcess
 ) -> None:
     copies = Copies(door, kafka, lake, seed)

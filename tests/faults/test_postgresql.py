@@ -72,7 +72,7 @@ def applied(changes: list[dict[str, int | str | None]]) -> dict[int, int]:
     return rows
 
 
-def test_no_change_is_lost_or_told_twice(
+def test_no_change_is_lost_or_reported_twice(
     postgresql: PostgresServer,
     server: HeadraceProcess,
     door: RestDoor,

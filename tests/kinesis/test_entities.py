@@ -177,7 +177,7 @@ def test_a_role_is_assumed_with_the_keys(guarded_aws: tuple[MotoServer, Store]) 
     assert streams.create_entity(role, ("by_role",), shards(1)).layout == {"shards": 1}
 
 
-def test_keys_and_rights_that_are_refused_are_said_and_no_secret_with_it(
+def test_refused_keys_and_missing_rights_are_reported_without_secrets(
     guarded_aws: tuple[MotoServer, Store],
 ) -> None:
     _, store = guarded_aws

@@ -104,7 +104,7 @@ def test_an_address_that_is_no_address_of_a_server_is_refused(uris: str) -> None
         ),
     ],
 )
-def test_what_is_missing_or_contradictory_is_said(
+def test_missing_and_contradictory_settings_are_reported(
     properties: dict[str, str], state: SqlState, words: str
 ) -> None:
     with pytest.raises(UserError) as caught:
@@ -113,7 +113,7 @@ def test_what_is_missing_or_contradictory_is_said(
     assert words in caught.value.text()
 
 
-def test_nobody_else_says_who_asks_and_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_properties_set_the_identity_and_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://elsewhere.example")
     monkeypatch.setenv("AWS_ENDPOINT_URL_KINESIS", "http://elsewhere.example")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER")

@@ -112,13 +112,13 @@ def refused(store: dict[str, str]) -> str:
         (12528, r"the listener at .* refused the connection: ORA-12528"),
     ],
 )
-def test_what_a_listener_refuses_is_told(number: int, expected: str) -> None:
+def test_refusals_of_a_listener_are_reported(number: int, expected: str) -> None:
     with listening(refusing(number)) as port:
         message = refused(store_of(port, tls__disabled="true"))
     assert re.match(expected, message), message
 
 
-def test_what_does_not_answer_as_oracle_is_told_as_one_thing() -> None:
+def test_every_server_other_than_oracle_causes_the_same_error() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         closed = store_of(unused.getsockname()[1], tls__disabled="true")

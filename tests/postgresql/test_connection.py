@@ -108,7 +108,7 @@ def test_the_step_that_failed_is_named(
             assert re.search(words, error.message), error.message
 
 
-def test_a_closed_port_and_another_server_are_told_alike(web: str) -> None:
+def test_a_closed_port_and_another_server_cause_the_same_error(web: str) -> None:
     """A user who may create stores must not explore the network with them."""
     closed = refused(store_of(uris="postgresql://127.0.0.1:1/x"))
     for tls in ("true", "false"):

@@ -59,7 +59,7 @@ def test_paths_go_from_databases_over_schemas_to_tables(
     assert entities.describe_entity(store, (f"other_{seed}", "s", "there")).columns[0].name == "x"
 
 
-def test_a_table_tells_its_columns_its_key_and_its_replica_identity(
+def test_a_description_of_a_table_has_its_columns_key_and_replica_identity(
     postgresql: PostgresServer, store: Store, schema: str
 ) -> None:
     types = {

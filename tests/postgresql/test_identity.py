@@ -72,7 +72,7 @@ def slots(postgresql: PostgresServer, *names: str) -> Iterator[None]:
                 replication.drop(connection, name)
 
 
-def test_a_slot_that_was_moved_while_nobody_looked(
+def test_a_slot_that_was_moved_between_reads(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
     table = made(postgresql, schema, "t")

@@ -194,7 +194,7 @@ def test_a_table_without_a_key_is_refused(
         reader.begin(store, None, slot, [Table(schema, "t", ("id",))])
 
 
-def test_a_truncate_while_rows_are_read_is_told_where_it_can_be(
+def test_a_truncate_while_rows_are_read_is_reported_if_possible(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
     """The truncate follows the rows that it ended, and is left out if they were never reported; but rows of both kinds have no order

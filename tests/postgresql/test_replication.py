@@ -42,7 +42,7 @@ def facts(changes: list[Change]) -> list[tuple[object, ...]]:
     return [(change.op, change.before, change.after) for change in changes]
 
 
-def test_every_kind_of_change_is_told_as_debezium_does(
+def test_every_kind_of_change_is_reported_as_in_debezium(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
     postgresql.execute(f'CREATE TABLE "{schema}".t (skipped int, id int PRIMARY KEY, name text)')
@@ -152,7 +152,7 @@ def test_what_others_write_does_not_make_the_server_keep_its_log(
         assert facts(take(stream, 1)) == [("c", None, ("1",))]
 
 
-def test_a_column_that_is_added_goes_on_and_one_that_is_gone_is_told(
+def test_an_added_column_does_not_stop_reading_and_a_dropped_one_is_reported(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
     postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, name text)')
@@ -172,7 +172,7 @@ def test_a_column_that_is_added_goes_on_and_one_that_is_gone_is_told(
             take(stream, 1)
 
 
-def test_a_large_value_that_was_not_sent_is_taken_from_the_old_row_or_told(
+def test_a_large_value_that_was_not_sent_is_taken_from_the_old_row_or_reported(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
     postgresql.execute(
@@ -211,7 +211,7 @@ def test_a_slot_is_read_by_one_at_a_time(
         ChangeStream(store, None, slot, [table], START)
 
 
-def test_a_connection_that_breaks_is_told_as_the_stores_and_may_be_opened_again(
+def test_a_broken_connection_is_an_error_of_the_store_and_may_be_opened_again(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
     postgresql.execute(
@@ -248,9 +248,7 @@ def test_a_table_whose_updates_would_be_refused_is_not_published(
     assert prepare(store, slot, table)
 
 
-def test_a_key_that_is_another_now_is_told(
-    postgresql: PostgresServer, store: Store, schema: str, slot: str
-) -> None:
+def test_a_changed_key_is_reported(postgresql: PostgresServer, store: Store, schema: str, slot: str) -> None:
     postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, other int NOT NULL)')
     table = Table(schema, "t", ("id", "other"), ("id",))
     prepare(store, slot, table)
@@ -285,9 +283,7 @@ def test_what_the_user_may_not_do_is_told_with_who_may(
     assert prepare(reader, slot, table)
 
 
-def test_a_slot_that_is_gone_is_told(
-    postgresql: PostgresServer, store: Store, schema: str, slot: str
-) -> None:
+def test_a_dropped_slot_is_reported(postgresql: PostgresServer, store: Store, schema: str, slot: str) -> None:
     postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY)')
     table = Table(schema, "t", ("id",), ("id",))
     with pytest.raises(UserError, match="was dropped, or the server invalidated it") as caught:
@@ -329,7 +325,7 @@ def test_a_transaction_that_keeps_a_new_slot_waiting_is_named(
         assert replication.prepare(connection, slot, [table])
 
 
-def test_a_server_without_logical_decoding_is_told(tmp_path: Path) -> None:
+def test_a_server_without_logical_decoding_is_reported(tmp_path: Path) -> None:
     with PostgresServer(tmp_path, 18, wal_level="replica") as server:
         server.execute("CREATE TABLE t (id int PRIMARY KEY)")
         store = store_of(uris=server.uri)

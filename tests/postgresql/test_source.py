@@ -34,7 +34,7 @@ def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def test_batches_are_given_again_as_they_were(
+def test_batches_are_repeated_unchanged(
     postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path, seed: str
 ) -> None:
     """The table changes meanwhile: rows of an ended snapshot, and changes, each from a worker that only knows the offsets."""
@@ -155,7 +155,7 @@ def test_a_changelog_has_the_last_row_of_each_key_and_refuses_to_guess(
     assert "was truncated, and PostgreSQL does not report which keys a changelog must delete" in error.message
 
 
-def test_a_value_of_another_type_is_told_with_its_column(
+def test_a_value_of_another_type_is_reported_with_its_column(
     postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path
 ) -> None:
     postgresql.execute(

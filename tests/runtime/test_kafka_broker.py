@@ -130,7 +130,7 @@ def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
         assert not brokers_of(tmp_path / "two")
 
 
-def test_a_topic_that_the_broker_tells_late_is_waited_for(tmp_path: Path) -> None:
+def test_a_topic_that_the_broker_reports_late_is_waited_for(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path) as broker:
         store = {"uris": broker.bootstrap, "tls.disabled": "TRUE"}
         late = threading.Timer(1, _create_topic, (broker.bootstrap, "late"))

@@ -66,7 +66,7 @@ def test_what_was_not_committed_is_aborted_and_what_is_another_querys_is_let_be(
     assert sorted(open_uploads(s3, seed)) == ["-q-/data", "part-other-1-0"]
 
 
-def test_an_upload_that_somebody_aborted_is_told(s3: S3Client, seed: str, folder: Path) -> None:
+def test_an_aborted_upload_is_reported(s3: S3Client, seed: str, folder: Path) -> None:
     (made,) = uploads(s3, seed, "part-q-1-0")
     commits.abort(s3.boto, s3.bucket, made.key, made.id)
     commits.abort(s3.boto, s3.bucket, made.key, made.id)

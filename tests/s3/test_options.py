@@ -122,7 +122,7 @@ def test_an_address_that_is_none_is_refused(uris: str) -> None:
         ),
     ],
 )
-def test_what_is_missing_or_contradictory_is_said(
+def test_missing_and_contradictory_settings_are_reported(
     properties: dict[str, str], state: SqlState, words: str
 ) -> None:
     with pytest.raises(UserError) as caught:

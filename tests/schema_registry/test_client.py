@@ -119,7 +119,7 @@ def test_the_first_address_that_answers_is_used(registry: Registry) -> None:
     client("http://127.0.0.1:1", registry.url).test()
 
 
-def test_credentials_are_shown_and_a_refusal_is_said(registry: Registry) -> None:
+def test_credentials_are_shown_and_a_refusal_is_reported(registry: Registry) -> None:
     user = {"confluent__username": USER, "confluent__password": PASSWORD}
     with RegistryFront(registry.url, authorization=basic(USER, PASSWORD)) as front:
         client(front.url(), **user).test()
@@ -197,7 +197,7 @@ def test_what_is_no_registry_is_told_nothing_of(answer: Callable[[str], Answer],
         assert len(front.paths) == 1
 
 
-def test_what_accepts_connections_and_does_not_speak_http_is_said() -> None:
+def test_a_server_without_http_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 

@@ -150,7 +150,7 @@ def test_to_look_for_a_topic_does_not_make_it(
     door.execute(f"TERMINATE QUERY b_{seed};")
 
 
-def test_what_a_secured_broker_refuses_is_said_and_no_secret_with_it(
+def test_refusals_of_a_secured_broker_are_reported_without_secrets(
     broker: SecuredBroker, issuer: Issuer, authority: Authority, door: RestDoor, seed: str
 ) -> None:
     stranger = Authority().pem
@@ -198,7 +198,7 @@ def test_a_broker_of_another_name_is_refused_unless_names_are_not_checked(
         door.execute(unchecked.replace(");", ", 'tls.verify_server_hostname' = FALSE);"))
 
 
-def test_a_right_that_is_missing_is_told_from_a_topic_that_is_missing(
+def test_a_missing_right_is_distinguished_from_a_missing_topic(
     broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
 ) -> None:
     """A user who may not see a topic, one who may only read it, and what says so: store, entity and query."""

@@ -82,7 +82,7 @@ def test_the_step_that_failed_is_named(snowflake: SnowflakeServer, tmp_path: Pat
         assert "hunter2" not in error.text()
 
 
-def test_what_does_not_answer_as_snowflake_is_told_as_one_thing() -> None:
+def test_every_server_other_than_snowflake_causes_the_same_error() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         closed = f"http://127.0.0.1:{unused.getsockname()[1]}"

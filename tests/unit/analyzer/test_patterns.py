@@ -214,7 +214,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("sql", "sqlstate", "place", "hint"), WRONG, ids=[case[0][13:] for case in WRONG])
-def test_what_cannot_be_matched_is_told_with_its_place(
+def test_an_unsupported_match_is_reported_with_its_position(
     sql: str, sqlstate: str, place: str | None, hint: str | None
 ) -> None:
     with pytest.raises(UserError) as caught:

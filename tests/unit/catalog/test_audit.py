@@ -107,7 +107,7 @@ def test_what_repeats_itself_is_counted_and_statements_are_not(catalog: Catalog)
     assert catalog.audit.read(1)[0][1].times == 1
 
 
-def test_a_full_queue_tells_how_much_was_lost_and_loses_no_statement(
+def test_a_full_queue_reports_the_number_of_lost_events_and_loses_no_statement(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit, "QUEUE_MAX", 2)

@@ -214,7 +214,7 @@ def test_a_catalog_with_secrets_is_refused_without_the_key_that_opens_them(
     place.open().close()
 
 
-def test_a_key_that_is_cut_off_or_cannot_be_read_is_said_so(catalog: Catalog, place: Place) -> None:
+def test_a_truncated_or_unreadable_key_is_reported(catalog: Catalog, place: Place) -> None:
     catalog.close()
     key = place.folder / "catalog.key"
     key.write_bytes(b"")

@@ -39,7 +39,7 @@ def test_a_start_with_another_catalog_is_refused_and_changes_nothing(tmp_path: P
     start(others)
 
 
-def test_a_catalog_whose_directory_is_lost_takes_a_new_one_only_when_told_to(tmp_path: Path) -> None:
+def test_a_catalog_accepts_a_new_directory_only_with_adopt(tmp_path: Path) -> None:
     catalog, lost, new = tmp_path / "catalog", tmp_path / "lost", tmp_path / "new"
     for directory in (lost, new):
         directory.mkdir()

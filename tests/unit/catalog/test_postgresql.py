@@ -69,7 +69,7 @@ def test_a_catalog_that_another_server_took_meanwhile_is_not_written(
     catalog.close()
 
 
-def test_a_server_that_is_not_there_is_said_so_without_its_password(tmp_path: Path) -> None:
+def test_a_missing_server_is_reported_without_its_password(tmp_path: Path) -> None:
     with pytest.raises(ExternalError) as failure:
         Catalog.open(tmp_path, "postgresql://u:hunter2@127.0.0.1:1/d")
     assert failure.value.state is SqlState.REMOTE_UNAVAILABLE

@@ -321,7 +321,7 @@ async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_
         assert "expected \\" in (await headrace(address, "sql", "-c", wrong)).err
 
 
-async def test_exit_codes_tell_what_went_wrong(address: str, unused_tcp_port: int, tmp_path: Path) -> None:
+async def test_exit_codes_identify_the_error(address: str, unused_tcp_port: int, tmp_path: Path) -> None:
     assert (await headrace(address, "sql", "-c", "A", token="wrong")).code == 4
     nowhere = await headrace(address, "sql", "-c", "A", "--data-dir", str(tmp_path), token=None)
     assert nowhere.code == 4

@@ -135,7 +135,7 @@ async def test_no_server_is_its_own_error(unused_tcp_port: int) -> None:
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://host", "http://", ""])
-def test_a_url_that_is_none_is_said_to_be(url: str) -> None:
+def test_an_invalid_url_is_reported(url: str) -> None:
     with pytest.raises(ConnectionFailedError, match="expected a URL"):
         Client(url, "token")
 

@@ -277,7 +277,9 @@ NO_NULL = "Cannot convert NULL value to non-Nullable type for column i"
         (49, "Logical error. Stack trace: more", ExternalError, "57015", "ClickHouse at h:1 reported an error: Logical error"),
     ],
 )  # fmt: skip
-def test_errors_say_whose_fault_they_are(code: int, text: str, error: type, state: str, message: str) -> None:
+def test_errors_are_classified_by_their_cause(
+    code: int, text: str, error: type, state: str, message: str
+) -> None:
     failure = of_clickhouse(code, f"Code: {code}. DB::Exception: {text}", "h:1")
     assert isinstance(failure, error)
     assert failure.state.value == state

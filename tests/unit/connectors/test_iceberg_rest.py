@@ -113,7 +113,7 @@ def test_a_client_gets_a_token_and_shows_it_and_follows_pages_below_the_prefix(f
         (418, {"error": {"type": "Teapot", "message": "hunter2"}}, "reported an error"),
     ],
 )
-def test_an_answer_that_is_none_is_told_without_its_words(
+def test_an_invalid_answer_is_reported_without_its_text(
     front: Front, status: int, body: Any, message: str
 ) -> None:
     front.answers["/v1/config"] = (status, body)
@@ -124,7 +124,7 @@ def test_an_answer_that_is_none_is_told_without_its_words(
     assert front.seen[0][2] == f"Bearer {TOKEN}"
 
 
-def test_a_client_that_is_refused_is_told_which_step_it_was(front: Front) -> None:
+def test_a_refusal_names_the_failed_step(front: Front) -> None:
     front.answers["/v1/oauth/tokens"] = (400, {"error": "invalid_client", "error_description": "hunter2"})
     with pytest.raises(ExternalError, match="authentication: the catalog refused the credentials") as caught:
         listed(front.store(iceberg__rest__client_id="me", iceberg__rest__client_secret="hunter2"))

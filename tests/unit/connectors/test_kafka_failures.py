@@ -54,7 +54,7 @@ def test_a_topic_that_may_not_be_read_is_named() -> None:
     assert failure.message.endswith("who lacks a right: topics orders_us")
 
 
-def test_a_record_without_a_key_is_told_from_other_invalid_ones() -> None:
+def test_a_record_without_a_key_is_distinguished_from_other_invalid_records() -> None:
     refused = "org.apache.kafka.common.InvalidRecordException: "
     keyless = classify(f"{refused}Compacted topic cannot accept message without key in topic partition t-0.")
     assert keyless is not None
@@ -78,7 +78,7 @@ def test_what_is_not_kafkas_says_nothing() -> None:
         (KafkaError._TIMED_OUT, "Failed to get metadata: Local: Timed out"),
     ],
 )
-def test_what_does_not_answer_as_kafka_is_told_in_one_way(code: int, words: str) -> None:
+def test_every_server_other_than_kafka_causes_the_same_error(code: int, words: str) -> None:
     error = KafkaError(code, words)
     failure = of_client(KafkaException(error), uris="a:1")
     assert failure.text() == (
@@ -89,7 +89,7 @@ def test_what_does_not_answer_as_kafka_is_told_in_one_way(code: int, words: str)
     assert not is_final(error)
 
 
-def test_what_a_broker_refuses_is_told() -> None:
+def test_refusals_of_a_broker_are_reported() -> None:
     password = KafkaError(
         KafkaError._AUTHENTICATION,
         "ssl://a:1/bootstrap: SASL authentication failed: no (after 3ms in state AUTH)",

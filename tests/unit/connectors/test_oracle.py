@@ -340,7 +340,7 @@ def test_values_as_the_driver_gives_them(kind: str, value: Any, arrow: pa.DataTy
         ("DATE", "x", pa.date32(), "22000"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told(kind: str, value: Any, arrow: pa.DataType, state: str) -> None:
+def test_a_value_that_does_not_fit_is_reported(kind: str, value: Any, arrow: pa.DataType, state: str) -> None:
     with pytest.raises(UserError, match="a value of the column c") as raised:
         reading.column("c", parse_type(kind), [value], arrow)
     assert raised.value.state.value == state

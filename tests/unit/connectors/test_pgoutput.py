@@ -85,7 +85,7 @@ def test_a_message_that_is_cut_short_is_an_error(message: str) -> None:
             decoder().decode(whole[:length])
 
 
-def test_a_change_of_a_table_that_was_not_told_is_an_error() -> None:
+def test_a_change_of_an_undescribed_table_is_an_error() -> None:
     with pytest.raises(ValueError, match="not a whole message"):
         Decoder().decode(bytes.fromhex(INSERT))
 

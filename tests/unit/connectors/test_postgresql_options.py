@@ -21,7 +21,7 @@ def read(**given: str) -> dict[str, str]:
     return read_store(PropertyReader(stored(texts), of_scope(PROPERTIES, Scope.STORE), what="property"))
 
 
-def test_a_store_is_over_tls_unless_it_is_said_otherwise() -> None:
+def test_a_store_uses_tls_by_default() -> None:
     assert read() == {**NEEDED, "tls.disabled": "FALSE", "tls.verify_server_hostname": "TRUE"}
     assert read(tls__disabled="true")["tls.disabled"] == "TRUE"
 

@@ -77,7 +77,7 @@ def test_any_other_address_is_refused(uris: str) -> None:
     assert "hunter2" not in raised.value.text()
 
 
-def test_plain_http_is_for_this_machine_and_has_to_be_said() -> None:
+def test_plain_http_is_for_this_machine_and_must_be_explicit() -> None:
     for uris, disabled in ((ACCOUNT, "true"), ("http://127.0.0.1:1", "false")):
         with pytest.raises(UserError, match=r"tls\.disabled"):
             read(uris=uris, snowflake__password="p", tls__disabled=disabled)

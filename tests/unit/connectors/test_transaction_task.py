@@ -43,7 +43,7 @@ def test_what_was_written_before_is_read_to_its_end() -> None:
     assert next(sent, None) is None
 
 
-def test_a_refused_row_is_told_to_the_driver() -> None:
+def test_a_refused_row_is_reported_to_the_driver() -> None:
     def refuse(parts: Iterator[list[int]]) -> None:
         raise UserError(SqlState.DATA_EXCEPTION, f"not {next(parts)}", hint="another")
 

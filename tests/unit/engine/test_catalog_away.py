@@ -13,7 +13,7 @@ from tests.unit.engine.conftest import Bench
 END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
 
 
-async def test_what_happens_meanwhile_is_told_afterwards(tmp_path: Path) -> None:
+async def test_changes_in_the_meantime_are_reported_afterwards(tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     (tmp_path / "data").mkdir()
     with PostgresServer(tmp_path / "server", 16, wal_level="replica") as server:

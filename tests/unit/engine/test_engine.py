@@ -45,7 +45,7 @@ async def test_a_query_is_started_with_the_properties_of_its_stores_and_runs(ben
     assert bench.engine.pool_state(bench.catalog.default_compute_pool) == ("running", None)
 
 
-async def test_a_query_whose_rows_are_nearly_all_late_says_so(bench: Bench) -> None:
+async def test_a_query_reports_that_nearly_all_rows_are_late(bench: Bench) -> None:
     await bench.engine.start()
     query, other = bench.query("late"), bench.query("runs")
     await bench.until(lambda: bench.engine.notice(query))
@@ -354,7 +354,7 @@ async def test_interactive_queries_are_limited_and_a_closed_one_frees_its_place(
     await bench.engine.run_interactive(plan("rows", sink="results"), COLUMNS, compute_pool=pool, user="admin")
 
 
-async def test_readers_of_a_killed_driver_are_told(bench: Bench) -> None:
+async def test_readers_of_a_killed_driver_get_an_error(bench: Bench) -> None:
     await bench.engine.start()
     pool = bench.catalog.default_compute_pool
     channel = await bench.engine.run_interactive(
@@ -368,7 +368,7 @@ async def test_readers_of_a_killed_driver_are_told(bench: Bench) -> None:
     assert caught.value.state is SqlState.COMPUTE_POOL_NOT_READY
 
 
-async def test_a_view_is_applied_before_its_query_is_told_so(bench: Bench) -> None:
+async def test_a_view_is_applied_before_its_query_gets_the_confirmation(bench: Bench) -> None:
     view = str(uuid.uuid4())
     await bench.engine.start()
     sink = plan("view", sink="view", view=view).steps[-1]

@@ -139,7 +139,7 @@ async def test_a_process_that_dies_while_its_pool_is_stopped_is_not_started_agai
     assert len(bench.journal("start", query)) == 1
 
 
-async def test_a_reader_is_told_that_the_pool_was_stopped_and_the_next_one_is_refused(bench: Bench) -> None:
+async def test_stopping_a_pool_ends_its_reader_with_an_error_and_refuses_the_next(bench: Bench) -> None:
     await bench.engine.start()
     bench.pool("reports")
     channel = await bench.engine.run_interactive(

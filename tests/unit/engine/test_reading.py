@@ -21,7 +21,7 @@ ROOT, READER = Principal("admin", ("orgadmin",), "orgadmin"), Principal("r", ("r
 RELATION = RelationName("d", "public", "orders")
 
 
-async def test_a_reader_is_told_what_its_role_lost_since(bench: Bench) -> None:
+async def test_a_reader_gets_an_error_with_the_privilege_that_its_role_lost(bench: Bench) -> None:
     bench.catalog.create_database("d", "sysadmin")
     bench.catalog.create_relation(
         Relation(

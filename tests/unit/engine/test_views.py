@@ -161,7 +161,7 @@ async def test_endless_queries_of_all_readers_hold_up_nobody_else(views: ViewSto
         ("CAST(1000 * n AS TINYINT)", SqlState.NUMERIC_VALUE_OUT_OF_RANGE, "out of the range of its type"),
     ],
 )
-def test_arithmetic_that_fails_is_told_in_the_dialects_words(
+def test_failing_arithmetic_is_reported_in_the_dialects_terms(
     views: ViewStore, expression: str, state: SqlState, said: str
 ) -> None:
     views.apply(epoch(0), batch([{"k": "a", "n": 1}]))

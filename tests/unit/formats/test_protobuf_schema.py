@@ -136,7 +136,7 @@ def test_what_protobuf_cannot_say_is_refused(kind: str) -> None:
         ({"id": "BIGINT", "wrapped": "STRUCT<value BIGINT>", "at": "STRUCT<nanos INTEGER>", "kind": "VARCHAR"}, None),
     ],
 )  # fmt: skip
-def test_columns_that_are_no_fields_are_said(given: dict[str, str], said: str | None) -> None:
+def test_columns_without_fields_are_reported(given: dict[str, str], said: str | None) -> None:
     assert of_set(COMPILED).misfit("shop.Order", columns(**given)) == said
 
 

@@ -16,7 +16,7 @@ def report(folder: Path, *, port: int = 0) -> dict[str, Check]:
     return {check.name: check for check in checks(Settings(data_dir=folder / "data", port=port))}
 
 
-def test_a_machine_with_nothing_in_its_cache_is_told_how_to_fill_it(
+def test_an_empty_cache_is_reported_with_the_command_that_fills_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "not" / "there"))

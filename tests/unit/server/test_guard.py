@@ -84,7 +84,7 @@ async def test_a_doubled_slash_is_one(http: httpx.AsyncClient) -> None:
     assert (await http.get("/v2//version")).status_code == 200
 
 
-async def test_probes_need_no_token_and_tell_nothing(
+async def test_probes_need_no_token_and_reveal_nothing(
     http: httpx.AsyncClient, settings: Settings, statements: ScriptedStatements
 ) -> None:
     for path in ("/healthz", "/readyz"):

@@ -100,7 +100,7 @@ async def test_a_session_is_for_our_own_page_only(page: httpx.AsyncClient) -> No
     assert (await page.get("/v2/version")).status_code == 200
 
 
-async def test_nothing_tells_whether_a_user_exists(page: httpx.AsyncClient) -> None:
+async def test_no_answer_reveals_whether_a_user_exists(page: httpx.AsyncClient) -> None:
     wrong = [{"user": user, "password": "wrong"} for user in ("anna@x.org", "admin", "nobody", "")]
     answers = [await page.post("/v2/session", json=given) for given in wrong]
     assert {(answer.status_code, answer.text) for answer in answers} == {
@@ -164,7 +164,7 @@ async def test_who_is_invited_chooses_a_password_and_is_in(page: httpx.AsyncClie
         assert answer.status_code == 403
 
 
-async def test_no_secret_is_logged_kept_or_told(
+async def test_no_secret_is_logged_stored_or_returned(
     page: httpx.AsyncClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers = [

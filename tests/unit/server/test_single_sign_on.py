@@ -318,7 +318,7 @@ LIES: dict[str, dict[str, object]] = {
 
 
 @pytest.mark.parametrize("lie", [None, *LIES])
-async def test_what_a_provider_tells_is_believed_only_if_all_of_it_is_right(
+async def test_a_providers_claims_are_accepted_only_if_all_are_valid(
     liar: Liar, page_of: Callable[..., httpx.AsyncClient], catalog: Catalog, lie: str | None
 ) -> None:
     async with page_of(liar.uri) as page:

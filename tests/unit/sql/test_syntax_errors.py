@@ -278,7 +278,7 @@ def test_a_name_may_be_too_long() -> None:
     assert caught.value.span is not None
 
 
-def test_the_content_of_a_string_is_not_told() -> None:
+def test_the_content_of_a_string_is_not_reported() -> None:
     with pytest.raises(UserError) as caught:
         parse("CREATE STORE s WITH ('kafka.sasl.password' 'hunter2')")
     assert caught.value.message == "expected ',' or ')' after a property, found a string"

@@ -218,7 +218,7 @@ async def test_names_of_tokens_are_their_users_own(session: Session) -> None:
     assert session.catalog.api_tokens() == []
 
 
-async def test_the_administrators_token_that_is_given_again_ends_nothing(session: Session) -> None:
+async def test_setting_the_administrators_token_again_ends_nothing(session: Session) -> None:
     session.catalog.ensure_administrator("first")
     administrator = session.catalog.authenticate("first")
     assert administrator is not None

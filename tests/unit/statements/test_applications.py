@@ -229,7 +229,7 @@ async def test_a_virtual_relation_is_unknown_outside(session: Session) -> None:
     assert error.message == "the virtual relation virtual.public.v exists only inside its application"
 
 
-async def test_describe_tells_of_every_relation_and_which_are_virtual(session: Session) -> None:
+async def test_describe_lists_every_relation_and_marks_the_virtual_ones(session: Session) -> None:
     ((kind, plan),) = await session.rows(f"DESCRIBE {BOTH}")
     assert session.catalog.queries() == []
     description = json.loads(plan or "")

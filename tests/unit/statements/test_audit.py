@@ -52,7 +52,7 @@ async def test_what_was_refused_is_told_from_what_failed(session: Session) -> No
     assert await newest(session) == ("denied", "42501", "bob", "orgadmin", "LIST STORES")
 
 
-async def test_what_a_check_refuses_is_told_without_secrets_and_counted(session: Session) -> None:
+async def test_refusals_of_a_check_are_reported_without_secrets_and_counted(session: Session) -> None:
     nobody, context = Principal("bob", ("public",), "public"), SessionContext("")
     store = "CREATE STORE x WITH ('type' = KAFKA, 'uris' = 'h:1', 'kafka.sasl.password' = 'hunter2')"
     for _ in range(2):

@@ -31,7 +31,7 @@ def places(text: str, diagnostics: list[Diagnostic]) -> list[tuple[str, str]]:
     ]
 
 
-async def test_each_statement_is_told_of_at_its_own_place(session: Session) -> None:
+async def test_each_error_is_at_its_statement(session: Session) -> None:
     text = "SELECT n FORM orders;\nLIST RELATIONS;\nSELECT wrong FROM orders;\nSELECT 'open FROM orders"
     diagnostics = await checked(session, text)
     assert places(text, diagnostics) == [("42601", "FORM"), ("42703", "wrong"), ("42601", "'")]
@@ -70,7 +70,7 @@ async def test_what_a_statement_defines_is_there_for_the_next(session: Session) 
     assert diagnostics[0].span.line == 16
 
 
-async def test_nothing_is_made_and_nobody_is_asked(session: Session) -> None:
+async def test_nothing_is_created_and_no_store_is_contacted(session: Session) -> None:
     before = session.catalog.snapshot()
     registry = "CREATE SCHEMA_REGISTRY s WITH ('type' = CONFLUENT, 'uris' = 'http://127.0.0.1:1')"
     secret = "CREATE SECRET pin WITH ('type' = generic_string, 'secret_string' = 'open sesame')"
@@ -117,7 +117,7 @@ async def test_functions_and_pools_are_followed(session: Session) -> None:
         "CREATE DESCRIPTOR_SOURCE d WITH ('file' = 'd.desc')",
     ],
 )
-async def test_after_what_is_not_known_nothing_is_said_to_be_missing(session: Session, unknown: str) -> None:
+async def test_after_an_unknown_result_no_object_is_reported_missing(session: Session, unknown: str) -> None:
     diagnostics = await checked(session, f"{unknown}; SELECT page FROM visits; SELECT wrong FROM orders")
     assert [item.sqlstate for item in diagnostics if item.sqlstate == "3D020"] == []
     assert diagnostics[-1].sqlstate == "42703"
@@ -132,7 +132,7 @@ async def test_what_exists_already_is_a_warning(session: Session) -> None:
     ]
 
 
-async def test_a_role_is_told_no_more_than_by_running_it(session: Session) -> None:
+async def test_the_answer_reveals_no_more_than_running_the_statement(session: Session) -> None:
     session.catalog.create_role("reader", "orgadmin")
     session.grant("reader", Privilege.USAGE, "shop")
     session.grant("reader", Privilege.USAGE, "shop", "public")

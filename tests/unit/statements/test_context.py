@@ -89,7 +89,7 @@ async def test_use_gets_a_session_out_of_a_foreign_role_or_organization(session:
         ),
     ],
 )
-async def test_other_names_are_refused_where_they_are_needed_and_nowhere_told_back(
+async def test_other_names_are_refused_and_not_repeated(
     session: Session, gone: dict[str, str], text: str, state: SqlState
 ) -> None:
     await session.run("USE DATABASE shop; USE STORE k; USE COMPUTE_POOL default_pool")

@@ -50,7 +50,7 @@ async def test_new_sessions_begin_with_the_defaults_and_use_changes_only_the_ses
     assert await session.rows("DESCRIBE DATABASE shop", "IsDefault") == [("false",)]
 
 
-async def test_a_request_without_names_is_told_them(session: Session, tmp_path: Path) -> None:
+async def test_the_answer_to_a_request_without_names_contains_them(session: Session, tmp_path: Path) -> None:
     """The page and `headrace sql` send their first request so."""
     await session.run(f"CREATE COMPUTE_POOL p; {CHOSEN}")
     app = create_app(ServerParts(Settings(data_dir=tmp_path), session.service, lambda _token: ADMINISTRATOR))

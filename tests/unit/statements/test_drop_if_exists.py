@@ -82,5 +82,7 @@ async def test_what_drop_refuses_is_refused(session: Session, text: str, state: 
         ("FUNCTION_SOURCE u FROM '@u.jar'", "function source u already exists"),
     ],
 )
-async def test_what_exists_is_not_said_to_be_created(session: Session, made: str, summary: str) -> None:
+async def test_existing_objects_are_not_reported_as_created(
+    session: Session, made: str, summary: str
+) -> None:
     assert await session.rows(f"CREATE {made.replace(' ', ' IF NOT EXISTS ', 1)}", "Summary") == [(summary,)]

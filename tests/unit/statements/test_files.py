@@ -31,7 +31,7 @@ async def test_a_file_that_came_stands_for_its_name(session: Session, named: str
     assert "expected the PEM text" in caught.value.message
 
 
-async def test_what_did_not_come_or_is_no_text_is_said(session: Session) -> None:
+async def test_missing_and_non_text_parts_are_reported(session: Session) -> None:
     missing = await failure(session, "'tls.ca_cert_file' = '@/certs/ca.pem'", {"other.pem": PEM})
     assert "the file 'ca.pem' was not sent with the statement" in missing.message
     assert missing.span is not None

@@ -132,7 +132,7 @@ async def test_functions_of_one_name_differ_by_the_types_of_their_arguments(sess
     assert await session.rows("LIST FUNCTIONS", "Name") == [("again",)]
 
 
-async def test_what_a_function_is_made_of_is_told(session: Session) -> None:
+async def test_the_parts_of_a_function_are_reported(session: Session) -> None:
     made = f"{MADE[:-1]}, 'egress.allow.uris' = 'api.example.com:443, b')"
     await session.run(
         f"CREATE FUNCTION IF NOT EXISTS f(x STRUCT<a INT>) RETURNS BOOLEAN LANGUAGE JAVA {made}"
@@ -248,7 +248,7 @@ async def test_a_call_is_refused_by_name(session: Session) -> None:
     assert (await refused(session, "SELECT agin(n) AS a FROM orders")).state is SqlState.FUNCTION_NOT_FOUND
 
 
-async def test_a_role_without_a_privilege_is_told_nothing(session: Session) -> None:
+async def test_a_role_without_a_privilege_learns_nothing(session: Session) -> None:
     for text in (
         "DESCRIBE FUNCTION_SOURCE {}",
         "COPY FUNCTION_SOURCE {} TO 'x'",
@@ -265,7 +265,7 @@ async def test_a_role_without_a_privilege_is_told_nothing(session: Session) -> N
     assert await session.answer("LIST FUNCTIONS", READER) == []
 
 
-async def test_copy_tells_where_the_file_is_and_what_it_is(session: Session) -> None:
+async def test_copy_returns_the_place_and_digest_of_the_file(session: Session) -> None:
     organization = session.catalog.organization().id
     for kind, name, data in (
         ("FUNCTION_SOURCE", "u", UDFS),

@@ -137,7 +137,7 @@ async def test_a_grant_option_may_be_used_and_what_rests_on_it_goes_with_it(sess
     assert await said(session, listed) == [("a", "false", "sysadmin")]
 
 
-async def test_grants_may_be_said_twice(session: Session) -> None:
+async def test_grants_may_be_repeated(session: Session) -> None:
     await roles(session, "r")
     for text in ("GRANT ALL PRIVILEGES ON DATABASE shop TO ROLE r", "GRANT ROLE r TO ROLE sysadmin"):
         (first,), (second,) = await said(session, text), await said(session, text)

@@ -263,7 +263,7 @@ async def said(session: Session, text: str) -> str:
     return re.sub(r"hrt_[\w-]+", "a secret", str(executed.outcome.rows))
 
 
-async def test_no_statement_tells_what_is_hidden_from_what_is_not_there(organization: Session) -> None:
+async def test_no_statement_distinguishes_hidden_from_missing_objects(organization: Session) -> None:
     differing = {}
 
     for text in statements():
@@ -331,7 +331,7 @@ async def test_a_refused_cycle_names_what_the_role_may_know(organization: Sessio
             )
 
 
-async def test_a_role_that_owns_what_its_dropper_may_not_see_is_told_so(session: Session) -> None:
+async def test_dropping_a_role_reports_that_it_owns_invisible_objects(session: Session) -> None:
     await session.answer("CREATE ROLE below", Principal("admin", ("useradmin",), "useradmin"))
     await session.answer("GRANT OWNERSHIP ON STORE k TO ROLE below", ROOT)
     with pytest.raises(HeadraceError, match="the role below owns 1 object that you may not see"):

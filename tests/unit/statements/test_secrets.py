@@ -142,9 +142,7 @@ async def test_a_secret_needs_usage(session: Session) -> None:
         if spec.secret
     ],
 )
-async def test_no_error_of_a_store_tells_what_a_secret_property_is(
-    session: Session, kind: str, name: str
-) -> None:
+async def test_no_error_of_a_store_reveals_a_secret_property(session: Session, kind: str, name: str) -> None:
     """Planted in every property that can hold one, as a text and by name; whatever is wrong with the rest of the statement."""
     await session.run("CREATE SECRET s WITH ('type' = generic_string, 'secret_string' = 'hunter2')")
     for value in ("'hunter2'", "SECRET s", "'hunter2\n'"):

@@ -79,7 +79,7 @@ async def test_to_read_a_view_is_not_to_read_its_sources(session: Session) -> No
 
 
 @pytest.mark.usefixtures("writer")
-async def test_a_view_is_told_of_and_not_what_is_inside(session: Session) -> None:
+async def test_a_view_is_named_and_its_sources_are_not(session: Session) -> None:
     await session.run("USE DATABASE shop")
     ((_, plan),) = await session.rows(LIVE.replace("EXPLAIN", "DESCRIBE"))
     assert plan is not None
