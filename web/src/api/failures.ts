@@ -88,7 +88,7 @@ export function away(): ConnectionFailure {
 }
 
 export function broken(message: string): ConnectionFailure {
-  return { kind: "broken", message, hint: "The server's log holds the details." };
+  return { kind: "broken", message, hint: "See the server's log for details." };
 }
 
 export function failureOf(error: unknown): Failure {

@@ -137,7 +137,7 @@ export function readProblems(body: unknown): readonly Problem[] {
 export function readAnswer(body: unknown): StatementAnswer {
   const answer = asObject(body);
   if (answer === null || typeof answer.sqlState !== "string") {
-    throw new UnreadableAnswer("The answer is not a statement result: it has no sqlState.");
+    throw new UnreadableAnswer("The response is not a statement result: it has no sqlState.");
   }
   const metadata = asObject(answer.metadata);
   return {

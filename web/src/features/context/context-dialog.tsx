@@ -45,7 +45,7 @@ export function ContextDialog({ client, context, field, onContext, onClose }: Co
     <Dialog title={title} onClose={onClose}>
       <Items
         listing={listing}
-        empty="There is none yet."
+        empty="Nothing to choose yet."
         keyOf={(name) => name}
         render={(name) => (
           <button

@@ -15,9 +15,9 @@ export function keepToken(token: string): void {
 const SIGNED_IN = "#signed-in";
 const NOT_SIGNED_IN = "#not-signed-in=";
 const REASONS: Readonly<Record<string, string>> = {
-  again: "That sign-in was not started in this browser, or is too old. Try again.",
+  again: "This browser did not start that sign-in, or it has expired. Sign in again.",
   away: "The sign-in provider does not answer. Try again later.",
-  unknown: "You are not a user here. Ask to be invited.",
+  unknown: "You are not a user of this server. Ask an administrator for an invitation.",
   unverified: "The sign-in provider has not verified your e-mail address.",
 };
 

@@ -134,10 +134,10 @@ const COMPLETIONS: Readonly<Record<Way, string>> = {
 };
 const HELP: Readonly<Record<Way, string>> = {
   token:
-    "The first start of headrace up writes one to the file token in its data directory and prints the path: " +
-    "~/.local/share/headrace/token by default. This browser tab keeps it until you sign out.",
-  password: "ALTER USER … SET PASSWORD sets the first one of the user admin.",
-  invitation: "You were invited. At least 12 characters: a few words that do not belong together.",
+    "The first start of headrace up stores a token in its data directory and prints the path: " +
+    "~/.local/share/headrace/token by default. This browser tab keeps the token until you sign out.",
+  password: "ALTER USER … SET PASSWORD sets the first password of the user admin.",
+  invitation: "Choose a password of at least 12 characters, such as a few unrelated words.",
 };
 const INVITATION = "#invitation=";
 

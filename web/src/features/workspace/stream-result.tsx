@@ -65,7 +65,7 @@ export function StreamResult({ output, startedAt, finishedAt }: StreamResultProp
             type="button"
             className="ghost"
             aria-pressed={isFollowing && !isPaused}
-            title="Keep the newest rows in sight"
+            title="Scroll to new rows automatically"
             onClick={isFollowing && !isPaused ? () => setFollowing(false) : follow}
           >
             <Icon name="tail" /> Follow
