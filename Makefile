@@ -10,6 +10,9 @@ UV     := $(BIN)/uv
 RUN    := $(BIN)/python
 NICE   := nice -n 5
 
+# Keep Python's bytecode, even where the machine's settings do not: without it, each process of a run compiles every package anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup environment jars extension archive web web-check check lint types unit test checks suite prove faults fuzz demo bench differential debezium flink browser jvm-test lock clean
