@@ -37,7 +37,7 @@ from headrace.core.properties import PropertyReader
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR, Struct
 
-# AWS takes half a minute to make a stream.
+# AWS needs half a minute to create a stream.
 _CHANGE_TIMEOUT_S = 120.0
 _CHANGE_POLL_S = 0.25
 _PRINTED_AT_ONCE = 500
@@ -46,13 +46,13 @@ _KEY_MAX = 256
 
 
 def test(store: Mapping[str, str]) -> None:
-    """Asks for one stream's name; the error names the step that failed: name, network, TLS, keys, rights."""
+    """Request the name of one stream; an error names the step that failed: name, network, TLS, keys, rights."""
     with classified(store):
         kinesis(store).list_streams(Limit=1)
 
 
 class KinesisStreams:
-    """Streams. See `connectors.base` for what each method promises."""
+    """Streams. `connectors.base` describes the contract of each method."""
 
     def list_entities(self, store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
         if within:
@@ -111,7 +111,7 @@ class KinesisStreams:
                 stream = Stream(store, name)
                 now = stream.now()  # finds a stream that is missing, too
                 if isinstance(start.at, int):
-                    # Kinesis takes no time that is still to come.
+                    # Kinesis refuses a time in the future.
                     return stream, at_time(min(start.at, int(now.split()[1])))
                 return stream, BEGINNING if start.at == "earliest" else now
 

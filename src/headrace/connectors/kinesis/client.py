@@ -1,4 +1,4 @@
-"""boto3's clients for a store: of its checked properties, and nothing else says where they go or who they are."""
+"""boto3's clients for a store. Address and identity come only from the store's checked properties, not from the environment."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Errors of AWS and botocore, with cause, sentence and hint.
 
-AWS answers with a code, and botocore has a class where there is no answer.
+AWS's errors have a code; without a response, botocore raises an exception of its own class.
 """
 
 from __future__ import annotations
@@ -141,10 +141,10 @@ _KINDS = (
 
 @contextmanager
 def classified(store: Mapping[str, str], stream: str | None = None) -> Iterator[None]:
-    """Translate botocore's errors into ours; `stream` is the requested one.
+    """Translate botocore's errors into Headrace's; `stream` is the requested stream.
 
-    What is not Kinesis is told in the same words whatever it is, a closed port or some other server: one who may create stores
-    is not to explore the network with them.
+    A closed port and any server other than Kinesis cause the same error, so that users who may create stores
+    cannot explore the network with them.
     """
     try:
         yield

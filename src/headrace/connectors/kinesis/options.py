@@ -1,7 +1,7 @@
-"""The properties that Kinesis adds to the dialect: of stores and of streams.
+"""The properties that Kinesis adds to the dialect: for stores and streams.
 
-Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile: of 'uris' only scheme, host and port are taken, and a
-client is given nothing that is not declared here.
+Source: dialect sections 6.1, 8 and 9.1. All values are hostile user input: only scheme, host and port of 'uris' are used, and only the
+declared properties reach a client.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
         )
         reader.require(SECRET_ACCESS_KEY)
     if not is_aws(texts):
-        # What the server's own identity signs goes to AWS alone.
+        # Requests that the server's own identity signs are sent to AWS only.
         raise reader.bad(ROLE, f"with '{ACCESS_KEY_ID.name}' at an address that is not AWS's own")
     return texts
 

@@ -1,6 +1,6 @@
-"""Reading shards: what there are, and the records of each, ahead of who takes them.
+"""Reader of shards: lists them, and prefetches their records.
 
-Where a reader stands in a shard is a text: the sequence number of the last record that was taken, or where it began,
+A reader's position in a shard is a text: the sequence number of the last record that was taken, or the start position
 `TRIM_HORIZON` or `AT_TIMESTAMP <milliseconds>`.
 """
 
@@ -83,9 +83,9 @@ class Stream:
         )
 
     def now(self) -> str:
-        """Return the position after the present records: the moment of this call by the store's clock.
+        """Return the position after the present records: the time of this call by the store's clock.
 
-        Where ours agrees with it, ours tells the milliseconds.
+        If this machine's clock agrees, it determines the milliseconds.
         """
         local_s = time.time()
         answer = self.client.describe_stream_summary(**self.address)
@@ -94,14 +94,14 @@ class Stream:
         return at_time(int((local_s if agrees else second) * 1000))
 
     def beginnings(self, position: str) -> dict[int, str | None]:
-        """Return the starting places for a position: the oldest shards, whose children follow when they have ended."""
+        """Return the start positions: of the oldest shards, whose children follow when they have ended."""
         return {shard.number: position for shard in self.shards() if not shard.parents}
 
 
 class ShardReader:
-    """Reads ahead in one shard, in a thread of its own, one answer at a time: the next is asked for when that was taken.
+    """Prefetches one response from a shard in a separate thread; the next request starts when the response was taken.
 
-    `position` is where what was taken ends. `arrived` is set whenever there is something to take.
+    `position` is the end of the taken records. `arrived` is set when records are available.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class StreamReader:
     ) -> tuple[dict[int, Sequence[Record]], dict[int, str | None]]:
         """Return about `most` records after `places`, by shard, and the places after them.
 
-        A shard without records had none a second ago. Its children are read only after the places have told that it has ended.
+        A shard without records had none a second ago. Its children are read only after the places contain its end.
         """
         records: dict[int, Sequence[Record]] = {}
         after: dict[int, str | None] = dict(places)
@@ -262,7 +262,7 @@ class StreamReader:
     ) -> dict[int, str | None]:
         """Return `after` with the children of shards that have all ended, and without shards that have ended and expired.
 
-        A child begins at its beginning, unless its parent ended before the time at which reading began.
+        A child is read from its start, unless its parent ended before the time at which reading started.
         """
         ended = {number for number, place in after.items() if place is None}
         newly = any(before[number] is not None for number in ended)

@@ -1,4 +1,4 @@
-"""Writing records: the requests of a few lanes at a time, those of a key in one lane, and again what a shard had no room for."""
+"""Writer of records: requests in a few parallel lanes, all records of a key in one lane, with retries of throttled records."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class StreamWriter:
         self._lanes.shutdown()
 
     def put(self, entries: Sequence[Entry]) -> None:
-        """Returns when the stream has them all. Those of a key are sent in order, and none before those of the last request were taken.
+        """Return when the stream has all records. Records of a key are sent in order, after those of the last request were accepted.
 
-        Raises botocore's errors; ExternalError 57015 when records are refused for longer than the timeout.
+        Raises botocore's errors; ExternalError 57015 if records are refused for longer than the timeout.
         """
         count = max(1, min(_LANES, len(entries) // _RECORDS))
         lanes: list[list[Entry]] = [[] for _ in range(count)]
@@ -73,7 +73,7 @@ class StreamWriter:
             pause = min(2 * pause, _BACKOFF_MAX_S)
 
     def _refused(self, entries: list[Entry]) -> tuple[list[Entry], str]:
-        """Sends a request; what was not taken of it, and why."""
+        """Send a request; return the records that were not accepted, and the reason."""
         try:
             answer = self._client.put_records(**self._address, Records=entries)
         except ClientError as error:

@@ -24,7 +24,7 @@ from headrace.core.schema import Schema
 
 
 def test(store: Mapping[str, str]) -> None:
-    """Signs in and asks something; the error names the step that failed: name, network, TLS, service, user."""
+    """Sign in and run a statement; an error names the step that failed: name, network, TLS, service, user."""
     with Oracle(store) as oracle:
         oracle.rows("SELECT 1 FROM DUAL")
 
@@ -51,7 +51,7 @@ def _sample(oracle: Oracle, path: EntityPath, limit: int) -> list[PrintedRecord]
 
 
 def sample_sql(table: tables.Table, limit: int) -> str:
-    """Return the first rows of a table, by its key: those of its columns that have a value for us."""
+    """Return the first rows of a table, by its key, with the columns that Headrace can read."""
     columns = ", ".join(
         types.read_sql(tables.column_name(column), types.of_oracle(column.type), column.type)
         for column in tables.readable(table).values()

@@ -1,6 +1,6 @@
 """Session of a database: statements with their parameters, rows in and out, over Oracle's thin driver.
 
-The driver waits without end for a listener that takes a connection and says nothing, so that we wait for the driver.
+The driver has no time-out for a listener that accepts a connection and sends nothing, so this module limits the wait for the driver.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Oracle:
         self.close()
 
     def close(self) -> None:
-        """Ends the session; what it has not committed is gone. Says nothing of what fails on the way."""
+        """End the session without a commit. Ignores errors."""
         with suppress(self._driver.Error):
             self._connection.close()
 
@@ -137,7 +137,7 @@ def _connect(driver: ModuleType, store: Mapping[str, str], service: str | None) 
         ssl_server_dn_match=store[TLS_VERIFY.name] == "TRUE",
         tcp_connect_timeout=_REACH_TIMEOUT_S,
         expire_time=1,
-        # It would tell the server this machine's name, its user's and the program's path.
+        # By default, the driver sends the names of this machine and its user, and the program's path, to the server.
         **dict.fromkeys(("program", "machine", "terminal", "osuser"), "headrace"),
     )
 

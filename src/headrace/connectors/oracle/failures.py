@@ -1,7 +1,7 @@
 """Errors of Oracle and of its driver, with cause, sentence and hint.
 
-Oracle's own errors are ORA-00942 and the like, the driver's DPY-4011. Of connecting the driver has one, DPY-6005, below which stands what
-went wrong, once more with a code or as the operating system says it.
+Oracle's own errors are ORA-00942 and the like, the driver's DPY-4011. A failed connection is DPY-6005, followed by
+the cause, which is another code or a message of the operating system.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STOPPING = Reaction(
     "A continuous query retries automatically.",
     detail=True,
 )
-# Sought in all that the driver says; the first that is found.
+# Searched in the driver's whole message; the first match counts.
 _CONNECTING = (
     Reaction(
         r"DPY-6001|DPY-6003",
@@ -213,7 +213,7 @@ def of_connecting(code: str, text: str, server: str) -> HeadraceError:
     """Return the error of a session that was not opened."""
     kind = next(kind for kind in _CONNECTING if re.search(kind.pattern, f"{code} {text}"))
     similar = re.search(r"Similar to (ORA-\d{5})", text)
-    # Below the first line of DPY-6005, which has a connection's number, stands what went wrong.
+    # The first line of DPY-6005 contains a connection's number, and the next lines the cause.
     below = text.partition("DPY-6005")[2].partition("\n")[2] or text
     return kind.as_error(similar[1] if similar else _words(below), server)
 

@@ -1,7 +1,7 @@
-"""The properties of an Oracle store and of what is over it.
+"""The properties of an Oracle store and of its relations.
 
-Source: dialect sections 6.1 and 9.1. All of it is user input and hostile: of 'uris' only host, port and service are taken, and neither
-they nor a name ever stand in a connect descriptor's text that the driver would read as more.
+Source: dialect sections 6.1 and 9.1. All values are hostile user input: only host, port and service of 'uris' are used, and neither
+they nor names can add anything to the driver's connect descriptor.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ URIS = PropertySpec(
 )
 USERNAME = PropertySpec(
     "oracle.username",
-    # The driver takes what stands in brackets for the user to be in this one's place.
+    # The driver parses a name in brackets as a proxy: the user whose identity the session assumes.
     matching(r'[^\[\]"\x00-\x1f\x7f]{1,128}', "a user's name, without brackets and double quotes"),
     Scope.STORE,
     "the user",
@@ -111,14 +111,14 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def read_path(reader: PropertyReader, relation: str) -> EntityPath:
-    """Return the table that a relation is over: ("schema", "table"), before them the service if it is given. Raises UserError 3D021."""
+    """Return the path of a relation's table: ("schema", "table"), with the service first if it is specified. Raises UserError 3D021."""
     service = reader.take(DATABASE)
     path = (reader.require(SCHEMA), reader.take(TABLE) or relation)
     return (service, *path) if service else path
 
 
 def wrong_path(path: EntityPath, expected: str) -> UserError:
-    """Return 3D008 for a path that is not what was expected."""
+    """Return error 3D008 for an unexpected path."""
     return UserError(
         SqlState.INVALID_PARAMETER,
         f"expected {expected}, found {'.'.join(path) or 'nothing'}",

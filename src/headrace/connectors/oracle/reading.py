@@ -1,7 +1,7 @@
-"""A table as it is at one moment: in ranges of its key, over a session each, which all see the same point of the past.
+"""Read of a table at one time, in ranges of its key over a session each, by a flashback query to the same time.
 
-That takes two rights, EXECUTE on DBMS_FLASHBACK and FLASHBACK on the table. Without them a table is read by one query, which sees one
-moment by itself.
+The flashback needs two rights, EXECUTE on DBMS_FLASHBACK and FLASHBACK on the table. Without them, one query reads the whole table; a
+single query is consistent by itself.
 """
 
 # ruff: noqa: S608 - each name in a statement goes through `quoted` or `identifier`, and numbers are ours
@@ -46,7 +46,7 @@ _VALUES_MAX = 1000
 
 @dataclass(frozen=True)
 class Part:
-    """The rows whose key is from `least` on, and below `end`; None: no such bound."""
+    """The rows with a key of at least `least` and below `end`; None is no bound."""
 
     least: int | None = None
     end: int | None = None

@@ -17,7 +17,7 @@ from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 
 SCHEMAS = "SELECT USERNAME FROM ALL_USERS WHERE ORACLE_MAINTAINED = 'N' ORDER BY USERNAME"
-# A materialized view is a table, too. What DROP has put away is called BIN$….
+# A materialized view is a table, too. Dropped tables in the recycle bin are named BIN$….
 TABLES = (
     "SELECT DISTINCT OBJECT_NAME FROM ALL_OBJECTS WHERE OWNER = :1 AND OBJECT_TYPE IN ('TABLE', 'VIEW') "
     "AND SECONDARY = 'N' AND OBJECT_NAME NOT LIKE 'BIN$%' ORDER BY OBJECT_NAME"
@@ -101,7 +101,7 @@ def find(oracle: Oracle, path: EntityPath) -> Table:
 
 
 def object_id(store: Mapping[str, str], path: EntityPath) -> dict[str, str]:
-    """Return a table's object id by its name, over a session of its own; nothing for a table that is missing."""
+    """Return a table's object id by its name, over a new session; empty for a missing table."""
     with session(store, path) as oracle:
         rows = oracle.rows(OBJECT_ID, tuple(map(folded, path[-2:])))
     return {path_text(path): str(number) for (number,) in rows}
@@ -117,7 +117,7 @@ def describe(oracle: Oracle, path: EntityPath) -> EntityDescription:
 
 
 def create(oracle: Oracle, path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> None:
-    """Makes a table. Raises UserError 42710 when it exists, 42P16 for a key of a type that Oracle does not compare."""
+    """Create a table. Raises UserError 42710 if it exists, 42P16 for a key of a type that Oracle does not compare."""
     oracle.execute(create_sql(path, columns, key))
 
 
@@ -176,7 +176,7 @@ def check_readable(table: Table, path: EntityPath, schema: Schema) -> None:
 
 
 def named(path: EntityPath) -> str:
-    """Return a table as SQL, with its schema. Raises UserError 3D008 for a path that is no table's."""
+    """Return a table as SQL, with its schema. Raises UserError 3D008 for a path that is not a table's."""
     _check_path(path)
     return ".".join(map(identifier, path[-2:]))
 

@@ -1,7 +1,7 @@
-"""Oracle's types as ours, and ours as Oracle's, in tables, as the driver sends and gives values, and in queries; pure.
+"""Conversion between Oracle's types and Headrace's, in tables, in the driver's values, and in queries; pure.
 
-A type of Oracle's is a text, as `type_text` makes it of the dictionary's columns. What has no counterpart (NUMBER without a precision,
-JSON, intervals, XMLTYPE, …) is VARCHAR.
+A type of Oracle is a text, which `type_text` composes from the dictionary's columns. Types without a counterpart (NUMBER without a
+precision, JSON, intervals, XMLTYPE, …) become VARCHAR.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def reads(kind: DataType, text: str) -> bool:
 
 
 def read_sql(column: str, kind: DataType, text: str) -> str:
-    """Return Oracle's SQL for a column, whose name as SQL is `column`: times in UTC, texts of what we have no type for."""
+    """Return Oracle's SQL for a column, whose name as SQL is `column`: times in UTC, and texts for types without a counterpart."""
     name = name_of(text)
     if isinstance(kind, Timestamp) and kind.local:
         return f"SYS_EXTRACT_UTC({column})"

@@ -1,7 +1,7 @@
-"""Rows into a table: each batch is one transaction of array DML. With a primary key DELETE takes what has ended, and MERGE the rest.
+"""Writes of rows: each batch is one transaction of array DML. With a primary key, DELETE removes deleted rows and MERGE writes the others.
 
-Exactly once: the transaction moves the query's mark, in a table of marks in the same schema. It is held from the transaction's beginning,
-so that an earlier run of the query that still writes is waited for.
+Exactly once: the transaction updates the query's mark, in a table of marks in the same schema. The mark is locked at the start of the
+transaction, which therefore waits for an earlier run of the query that still writes.
 """
 
 # ruff: noqa: S608 - each name in a statement goes through `quoted` or `identifier`, and values are bound
@@ -63,7 +63,7 @@ class Output:
 def prepare(target: Target) -> Output:
     """Prepare the first epoch of a start: check the table, create the table of marks and the query's mark if needed.
 
-    Raises UserError 3D007, 42703 or 42P16 when the table is not what it was; 57015 also where the table of marks may not be made.
+    Raises UserError 3D007, 42703 or 42P16 if the table has changed; 57015 also if the table of marks cannot be created.
     """
     with target.session() as oracle:
         table = tables.find(oracle, target.path)
@@ -103,10 +103,10 @@ def _mark(oracle: Oracle, target: Target) -> None:
 
 
 def write(output: Output, epoch: int, parts: Iterable[tuple[list[Row], list[Row]]]) -> None:
-    """Writes the rows of an epoch in one transaction: parts of them, each rows as the target's columns and keys that have ended.
+    """Write the rows of an epoch in one transaction. Each part contains rows in the target's columns, and deleted keys.
 
-    An epoch that the query's mark says is written already is left out. Raises UserError 22000 for a row that the table refuses, 3D007
-    when it is gone; ExternalError 57015.
+    An epoch that was already written, by the query's mark, is skipped. Raises UserError 22000 for a row that the table refuses, 3D007
+    if the table was dropped; ExternalError 57015.
     """
     target = output.target
     with target.session() as oracle:
@@ -139,7 +139,7 @@ def insert_sql(table: Table, target: Target) -> str:
 
 
 def delete_sql(table: Table, target: Target) -> str:
-    """Return the DELETE of a row whose key has ended; nothing without a key."""
+    """Return the DELETE of a deleted key; an empty text without a key."""
     keys = [
         name
         for name, column in zip(_names(table, target), target.columns, strict=True)

@@ -1,7 +1,7 @@
 """The control plane's client of a schema registry, in Confluent's protocol. Its calls block: callers use a thread.
 
-Addresses are resolved by the egress rules and connected to as resolved; no redirect is followed, no proxy is asked; an answer has a
-largest size and a latest time. Of what a server says only the message of a registry's own error is shown.
+The egress rules resolve addresses, and the client connects to the resolved ones. It follows no redirects, uses no proxy, and limits the
+size and the time of responses. Only the message of a registry's own error is shown to users.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND = 40401, 40402, 40403
 
 @dataclass(frozen=True)
 class Reference:
-    """A schema that another one names: `name` is what it is called there."""
+    """A schema that another schema refers to as `name`."""
 
     name: str
     subject: str
@@ -74,7 +74,7 @@ class RegistryClient:
         self._content(self._ask("GET", "/schemas/types"), "the types of schemas")
 
     def latest(self, subject: str) -> RegisteredSchema | None:
-        """Return the newest schema of a subject, None when there is no such subject."""
+        """Return the newest schema of a subject, None if the subject does not exist."""
         answer = self._ask("GET", f"/subjects/{_path(subject)}/versions/latest")
         if answer.code in (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND):
             return None
@@ -99,7 +99,7 @@ class RegistryClient:
         return self._by_version[key]
 
     def resolved(self, schema: RegisteredSchema) -> tuple[str, ...]:
-        """Return the texts of all schemas that one refers to, each after those that it refers to itself."""
+        """Return the texts of all schemas that a schema refers to, in order of their dependencies."""
         return tuple(text for _, text in self.referenced(schema))
 
     def referenced(self, schema: RegisteredSchema) -> tuple[tuple[str, str], ...]:
@@ -339,7 +339,7 @@ def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=settings.get(TLS_CA.name))
     context.check_hostname = settings.get(TLS_VERIFY.name) != "FALSE"
     if TLS_CLIENT_CERT.name in settings:
-        # Python's ssl takes these from files only.
+        # Python's ssl only reads these from files.
         with NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(settings[TLS_CLIENT_KEY.name] + settings[TLS_CLIENT_CERT.name])
             file.flush()

@@ -88,7 +88,7 @@ PROPERTIES: Specs = (TYPE, URIS, *_BASIC, _TOKEN, *_KEY, *TLS, *CLIENT_TLS, REGI
 
 @dataclass(frozen=True)
 class RegistryType:
-    """`type` is what the catalog keeps, `label` is for showing; `credentials` are a user and a password, `token` stands for both."""
+    """`type` is the catalog's name, `label` the name in texts; `credentials` are a user and a password, `token` replaces both."""
 
     type: str
     label: str
@@ -98,7 +98,7 @@ class RegistryType:
 
     @property
     def properties(self) -> Specs:
-        """All that may be given of one."""
+        """All properties of a registry."""
         token = () if self.token is None else (self.token,)
         return (*COMMON, *self.credentials, *token, *TLS, *CLIENT_TLS)
 
@@ -181,6 +181,6 @@ def connection(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def connection_secrets(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values of a `connection` that may be shown to nobody."""
+    """Return the secret values of a `connection`."""
     names = dict.fromkeys(_CALLED.get(spec.name, spec.name) for spec in PROPERTIES if spec.secret)
     return tuple(text for name in names if (text := settings.get(name)))

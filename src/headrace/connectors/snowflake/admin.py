@@ -20,7 +20,7 @@ _DEPTH = 2
 
 
 def test(store: Mapping[str, str]) -> None:
-    """Signs in and asks something; the error names the step that failed: name, network, user, role, warehouse."""
+    """Sign in and run a statement; an error names the step that failed: name, network, user, role, warehouse."""
     with Snowflake(store) as snowflake:
         snowflake.execute("SELECT 1")
 

@@ -1,7 +1,7 @@
 """Session of an account: statements with their parameters, files of rows in, rows out as Arrow.
 
-Snowflake's client does what the server's answers say, whatever was asked: it sends files of this machine, or writes some. Sessions of
-ours let it send what they give it, and nothing else.
+Snowflake's client follows the server's responses to any statement: they can make it upload files of this machine, or write files.
+Sessions here only let it upload the files that they pass.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOGIN_TIMEOUT_S = 20
-# What a statement may take in all, with what the client tries again by itself: a warehouse may have to be started for it.
+# The time limit of a statement with the client's own retries: a warehouse may have to start first.
 _STATEMENT_TIMEOUT_S = 300
 _REACH_TIMEOUT_S = 5
 _UNKNOWN = (
@@ -77,7 +77,7 @@ class Snowflake:
                 network_timeout=_STATEMENT_TIMEOUT_S,
                 # Numbers with a fraction would come as floating-point ones.
                 arrow_number_to_decimal=True,
-                # It would ask the machine's cloud who the machine is.
+                # By default, the client requests the machine's identity from the cloud's metadata service.
                 platform_detection_timeout_seconds=0.0,
             )
         self._connection.telemetry_enabled = False
@@ -92,7 +92,7 @@ class Snowflake:
         self.close()
 
     def close(self) -> None:
-        """Ends the session; what it has not committed is gone. Says nothing of what fails on the way."""
+        """End the session without a commit. Ignores errors."""
         self._connection.close(retry=False)
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ class Snowflake:
             return int(cursor.rowcount or 0)
 
     def put(self, content: IO[bytes], name: str, stage: str) -> None:
-        """Put a file on a stage as `name`, which must need no quotes; returns when it is there."""
+        """Upload a file to a stage as `name`, which must not need quotes; return when the upload is complete."""
         statement = (
             f"PUT file://{name} {stage} AUTO_COMPRESS = FALSE SOURCE_COMPRESSION = PARQUET OVERWRITE = TRUE"
         )
@@ -128,7 +128,7 @@ class Snowflake:
     @contextmanager
     def _classified(self) -> Iterator[None]:
         client = _client()
-        # The client has classes of its own for what HTTP answers that are no `Error` of the DB-API's others.
+        # For HTTP errors, the client has classes that do not inherit from the DB-API's other `Error`s.
         try:
             yield
         except client.errors.Error as error:
@@ -154,7 +154,7 @@ def _client() -> ModuleType:
 
 @cache
 def _cursor_class() -> type:
-    """Return Snowflake's cursor, without the files that a server asks for."""
+    """Return Snowflake's cursor, which refuses a server's requests for files."""
     base: Any = client_module(
         "snowflake.connector.cursor", extra="snowflake", label="Snowflake"
     ).SnowflakeCursor

@@ -153,6 +153,6 @@ def of_snowflake(number: int, state: str, text: str, server: str) -> HeadraceErr
 
 
 def _words(text: str) -> str:
-    """Return the first sentences of the error's own text: its first line that says something."""
+    """Return the first non-empty line of the error's text."""
     words = _BEFORE.sub("", text.strip())
     return next((line.strip() for line in words.splitlines() if line.strip()), "")[:_WORDS_MAX].rstrip(".")

@@ -1,7 +1,7 @@
-"""The properties of a Snowflake store and of what is over it.
+"""The properties of a Snowflake store and of its relations.
 
-Source: dialect sections 6.1, 8 and 9.1. All of it is user input and hostile. Snowflake's client does much of what the server tells it, so
-of 'uris' only hosts of Snowflake's own domains are taken, and those of this machine for what stands in for it (ADR 30).
+Source: dialect sections 6.1, 8 and 9.1. All values are hostile user input. Snowflake's client follows many of the server's requests, so
+'uris' only accepts hosts of Snowflake's domains, and this machine for a stand-in (ADR 30).
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def read_path(reader: PropertyReader, relation: str) -> EntityPath:
 
 
 def wrong_path(path: EntityPath, expected: str) -> UserError:
-    """Return 3D008 for a path that is not what was expected."""
+    """Return error 3D008 for an unexpected path."""
     return UserError(
         SqlState.INVALID_PARAMETER,
         f"expected {expected}, found {'.'.join(path) or 'nothing'}",

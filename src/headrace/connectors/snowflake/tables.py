@@ -59,7 +59,7 @@ def tables(snowflake: Snowflake, path: EntityPath) -> list[str]:
 
 
 def find(snowflake: Snowflake, path: EntityPath) -> Table:
-    """Makes its schema the session's own. Raises UserError 3D007 when there is none."""
+    """Set the session's schema. Raises UserError 3D007 if it does not exist."""
     name = named(_table_path(path))
     snowflake.execute(f"USE SCHEMA {named(path[:-1])}")
     described = snowflake.rows(f"DESCRIBE TABLE {name}")
@@ -107,7 +107,7 @@ def describe(snowflake: Snowflake, path: EntityPath) -> EntityDescription:
 
 
 def create(snowflake: Snowflake, path: EntityPath, columns: Sequence[Column], key: Sequence[str]) -> None:
-    """Makes a table; a column that is not nullable, or is of the key, is NOT NULL. Raises UserError 42710 when it exists."""
+    """Create a table; key columns and columns that are not nullable are NOT NULL. Raises UserError 42710 if it exists."""
     if exists(snowflake, path):
         raise UserError(
             SqlState.DUPLICATE_ENTITY,

@@ -1,6 +1,6 @@
-"""Snowflake's types as ours, and ours as Snowflake's, in tables, in the files that carry rows there, and in queries; pure.
+"""Conversion between Snowflake's types and Headrace's, in tables, in staged files, and in queries; pure.
 
-What has no counterpart (VARIANT, OBJECT, ARRAY, TIME, GEOGRAPHY, …) is VARCHAR: JSON, or Snowflake's own text of it.
+Types without a counterpart (VARIANT, OBJECT, ARRAY, TIME, GEOGRAPHY, …) become VARCHAR with JSON or Snowflake's text.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def to_snowflake(kind: DataType) -> str:
 
 
 def fits(kind: DataType, text: str) -> bool:
-    """True if values of ours can be written into a column, or are refused by Snowflake one by one.
+    """True if values can be written into a column; Snowflake refuses single values that do not fit.
 
-    What a value may lose are digits of a fraction of a second; a number that is too long, and a text, are refused.
+    A value may only lose digits of a fraction of a second; numbers and texts that are too long are refused.
     """
     name, own = name_of(text), of_snowflake(text)
     match kind:
@@ -106,7 +106,7 @@ def fits(kind: DataType, text: str) -> bool:
 
 
 def reads(kind: DataType, text: str) -> bool:
-    """True if a column can be read as a relation's of that type: a wider number too, of which each value must fit."""
+    """True if a column can be read as the relation's type. A wider number type is allowed if each value fits."""
     name, own = name_of(text), of_snowflake(text)
     match kind:
         case Array() | Map() | Struct():

@@ -41,9 +41,9 @@ class Target:
 
 
 class Output:
-    """A query's output into a table, over a session of its own.
+    """A query's output into a table, over a separate session.
 
-    Raises UserError 3D007, 42703 or 42P16 when the table is not what it was; 57015 also where the table of marks may not be made.
+    Raises UserError 3D007, 42703 or 42P16 if the table has changed; 57015 also if the table of marks cannot be created.
     """
 
     def __init__(self, snowflake: Snowflake, target: Target) -> None:
@@ -83,7 +83,7 @@ class Output:
         try:
             self._commit(epoch)
         except HeadraceError:
-            # What is left of the transaction would be committed by the session's next DDL.
+            # The session's next DDL would commit the rest of the transaction.
             with suppress(HeadraceError):
                 self._snowflake.execute("ROLLBACK")
             raise
@@ -91,7 +91,7 @@ class Output:
     def _commit(self, epoch: int) -> None:
         self._snowflake.execute("BEGIN")
         self._snowflake.execute(self._change)
-        # The last statement: whoever writes to the table of marks keeps all others from it until the end.
+        # The last statement, since a write locks the table of marks for all other queries until the end of the transaction.
         query = literal(self._target.query or "")
         moved = self._snowflake.execute(
             f"UPDATE {MARKS} SET EPOCH = {epoch} WHERE QUERY_ID = {query} AND EPOCH < {epoch}"

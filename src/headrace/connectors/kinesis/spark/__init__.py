@@ -1,6 +1,6 @@
-"""The driver half of the Kinesis store type. See `connectors.streaming` for what each function promises.
+"""The driver half of the Kinesis store type. `connectors.streaming` describes the contract of each function.
 
-boto3 is imported where it is used: every driver loads this module, and few read Kinesis.
+boto3 is imported in functions: every driver loads this module, and few drivers use Kinesis.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
     if request.starting_position == "earliest":
         began = BEGINNING
     elif request.starting_position == "timestamp":
-        # A time that is still to come is that of nothing that is there, and Kinesis takes none.
+        # No record has a time in the future, and Kinesis refuses such a time.
         began = at_time(min(request.starting_timestamp_ms or 0, int(began.split()[1])))
     format_name, options = _data_source(
         session,
@@ -82,7 +82,7 @@ def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter:
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """Asks for one stream's name."""
+    """Request the name of one stream."""
     from headrace.connectors.kinesis.client import kinesis
 
     with classified(properties):

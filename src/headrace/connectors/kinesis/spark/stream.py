@@ -1,6 +1,6 @@
-"""Streams as a Python data source of Spark's: read in a worker of the query's own, written by its tasks. ADR 19 says why.
+"""Streams as a Python data source of Spark: read in a worker of the query, written by its tasks. ADR 19 gives the reasons.
 
-A source's offset is `{"<stream>": {"<shard number>": <place>}}`, a place being as `reader` has it, and null for a shard that has ended.
+A source's offset is `{"<stream>": {"<shard number>": <place>}}` with the positions of `reader`, and null for a shard that has ended.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class KinesisStream(DataSource):
 
 
 class StreamSource(SimpleDataSourceStreamReader):
-    """Reads from `began`, a place, what the stream `entity` holds."""
+    """Reader of the stream `entity` from the position `began`."""
 
     def __init__(self, request: Mapping[str, Any]) -> None:
         self._entity: str = request["entity"]

@@ -1,6 +1,6 @@
-"""The driver half of the Oracle store type. See `connectors.streaming` for what each function promises.
+"""The driver half of the Oracle store type. `connectors.streaming` describes the contract of each function.
 
-What it needs is imported where it is used: every driver loads this module, and few know an Oracle.
+Imports are in functions: every driver loads this module, and few drivers use Oracle.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ NOISY_LOGGERS: tuple[str, ...] = ()
 
 
 def table(session: SparkSession, request: TableRequest) -> DataFrame:
-    """Raises UserError 3D007 for a missing table, 42703 and 42P16 for columns that are not its own."""
+    """Raise UserError 3D007 for a missing table, 42703 and 42P16 for columns that differ from the table's."""
     from headrace.connectors.oracle.spark.source import frame
 
     return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """Raises UserError 3D007, 42703, 42P16 when the table is not what it was; ExternalError 57015."""
+    """Raise UserError 3D007, 42703 or 42P16 if the table has changed; ExternalError 57015."""
     from headrace.connectors.oracle.spark.output import writer
 
     return writer(request)
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """Connects and says nothing: a session every two seconds would be a process of the database's each."""
+    """Check only the TCP connection: a session every two seconds would start a process of the database each time."""
     from headrace.connectors.oracle.client import reach
 
     return lambda: reach(properties)

@@ -1,6 +1,6 @@
 """A table as a batch source of Spark's, in Python: a task for each part.
 
-Spark tells which rows it wants; Oracle is asked for these alone where both mean the same by it, and Spark looks at them again.
+Spark passes its filters. Oracle evaluates the filters that both evaluate alike, and Spark evaluates all of them again.
 """
 
 from __future__ import annotations

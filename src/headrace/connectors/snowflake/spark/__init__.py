@@ -1,6 +1,6 @@
-"""The driver half of the Snowflake store type. See `connectors.streaming` for what each function promises.
+"""The driver half of the Snowflake store type. `connectors.streaming` describes the contract of each function.
 
-What it needs is imported where it is used: every driver loads this module, and few know a Snowflake.
+Imports are in functions: every driver loads this module, and few drivers use Snowflake.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ NOISY_LOGGERS: tuple[str, ...] = ()
 
 
 def table(session: SparkSession, request: TableRequest) -> DataFrame:
-    """Raises UserError 3D007 for a missing table, 42703 and 42P16 for columns that are not its own."""
+    """Raise UserError 3D007 for a missing table, 42703 and 42P16 for columns that differ from the table's."""
     from headrace.connectors.snowflake.spark.source import frame
 
     return frame(session, request)
 
 
 def write_rows(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
-    """Raises UserError 3D007, 42703, 42P16 when the table is not what it was; ExternalError 57015."""
+    """Raise UserError 3D007, 42703 or 42P16 if the table has changed; ExternalError 57015."""
     from headrace.connectors.snowflake.spark.output import writer
 
     return writer(request)
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """Connects and says nothing: a statement every two seconds would be paid for."""
+    """Check only the TCP connection: a statement every two seconds would cost money."""
     from headrace.connectors.snowflake.client import reach
 
     return lambda: reach(properties)
