@@ -1,6 +1,6 @@
-"""A driver without a server, for what no statement can ask for: another batch size.
+"""A driver without a server, for measurements that need a setting without a statement: another batch size.
 
-It runs the plan that the server made for a query, so that two runs differ in nothing but what is compared.
+It runs the server's plan of a query, so that two runs only differ in the compared setting.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class FlinkPeer:
                 self._flink.execute(source.flink(topics[source.name], self._kafka.bootstrap))
                 self._tables.add(source.name)
         name = f"flink_{shape.name}_{self.runs}"
-        # Flink gives records the event time of their row; the broker's clock says when they were written.
+        # Flink sets the event time of the row as a record's time; with the broker's clock, it is the time of the write.
         self._kafka.create(name, partitions=PARTITIONS, settings={"message.timestamp.type": "LogAppendTime"})
         self._flink.execute(self._sink(shape, name))
         cpu = self._flink.cpu_s()

@@ -31,7 +31,7 @@ console = Console(highlight=False, soft_wrap=True)
 def main() -> int:
     """Returns the exit code: 1 when a sink differs from the recomputation."""
     options = _options()
-    # Else the server would outlive it. Who ends a demonstration that checks is not told that all is well.
+    # Otherwise the server would outlive the demonstration. An interrupted demonstration with checks must not report success.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     shutil.rmtree(options.folder, ignore_errors=True)
     server = Server(options.folder, port=options.port)

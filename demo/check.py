@@ -1,4 +1,4 @@
-"""Do the sinks hold what plain Python computes? Each `Sink` reads one of them and says what is different."""
+"""Comparison of the sinks with results that plain Python computes. Each `Sink` reads one sink and returns the differences."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def run(server: Server, console: Console, *, once: bool, rows: int | None) -> in
 
 
 def _check(server: Server, console: Console, flights: list[data.Record]) -> int:
-    """Read each table until it says what was sent, print how many flights it has, return how many tables do not."""
+    """Read each table until it contains all sent flights, print their number, and return the number of tables that differ."""
     expected_totals = expected.carrier_totals(flights)
     began = time.monotonic()
     in_topic = len(check.records(server.bootstrap, "flights"))

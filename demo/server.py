@@ -42,7 +42,7 @@ class Server:
         return f"127.0.0.1:{self._kafka_port}"
 
     def start(self) -> None:
-        """Returns when the server says that it is ready; raises RuntimeError with the end of its log otherwise."""
+        """Return when the server reports that it is ready; raise RuntimeError with the end of its log otherwise."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "headrace.cli", "up", "--data-dir", str(self.folder)]
         command += ["--port", str(self._port), "--with-kafka", str(self._kafka_port)]

@@ -1,7 +1,7 @@
-"""A real schema registry: Apicurio, which speaks Confluent's protocol, on loopback and in memory.
+"""A real schema registry: Apicurio, with Confluent's protocol, on loopback and in memory.
 
-It is fetched once into the cache (160 MB), and checked against `apicurio.lock`. Like Confluent's own, it refuses what is not
-backward compatible: that is set when it starts.
+It is downloaded once into the cache (160 MB), and checked against `apicurio.lock`. Like Confluent's registry, it refuses schemas that
+are not backward compatible: a setting at its start.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Apicurio(Registry):
         self.stop()
 
     def stop(self) -> None:
-        """End it; what was registered is gone."""
+        """End the registry and lose its schemas."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()

@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """Signs certificates; `pem` is what its friends trust."""
+    """Certificate authority; clients trust its `pem`."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())

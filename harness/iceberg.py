@@ -1,6 +1,6 @@
-"""Iceberg's own REST catalog over a stand-in for S3, and Glue by the same stand-in, all on loopback.
+"""Iceberg's REST catalog over a stand-in for S3, and Glue in the same stand-in, all on loopback.
 
-The catalog's classes are put together from here, over py4j: its own main listens at every address. What it holds is gone with it.
+This module combines the catalog's classes over py4j, since its own main would listen at every address. Its content is in memory.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Lake:
         class_path = os.pathsep.join(map(str, [*jars(_GROUP), *aws, *own]))
         options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", class_path]
         command = [str(java_command()), *options, "py4j.GatewayServer", "0"]
-        # In a file: the catalog logs each request that it refuses, and would stop at a pipe that nobody reads.
+        # In a file: the catalog logs each refused request, and would block at a pipe without a reader.
         log = Path(started.enter_context(TemporaryDirectory()), "catalog.log")
         with log.open("wb") as out:
             process = subprocess.Popen(

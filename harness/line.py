@@ -1,4 +1,4 @@
-"""A line to a server, which can be cut and mended: for whoever connects by it the server is away meanwhile, at the same address."""
+"""A connection to a server that tests can cut and repair: its clients see a server that is away, at the same address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 
 class Line:
-    """Passes what comes to a port of its own on to `behind`, a port of loopback; a context manager."""
+    """Proxy of a new port to `behind`, a port of loopback; a context manager."""
 
     def __init__(self, behind: int) -> None:
         self._behind = behind

@@ -1,4 +1,4 @@
-"""A real PostgreSQL out of a wheel, with logical decoding, and a front to it that speaks TLS.
+"""A real PostgreSQL from a wheel, with logical decoding, and a front with TLS.
 
 The wheel's servers are built without TLS, so the front answers a client's SSLRequest and passes what it decrypts on.
 """

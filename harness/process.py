@@ -1,4 +1,4 @@
-"""The server as a user runs it: `headrace up` in a process of its own."""
+"""The server as a user runs it: `headrace up` in a separate process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HeadraceProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self, **environment: str) -> HeadraceProcess:
-        """Returns when the server says that it is ready."""
+        """Return when the server reports that it is ready."""
         command = [
             sys.executable,
             "-m",

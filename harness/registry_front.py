@@ -1,4 +1,4 @@
-"""Front of a schema registry: it asks for credentials, speaks TLS, and can misbehave on request."""
+"""Front of a schema registry: it requires credentials, supports TLS, and can misbehave on request."""
 
 from __future__ import annotations
 

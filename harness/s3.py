@@ -1,4 +1,4 @@
-"""S3 on loopback: moto's server (which keeps objects in memory and takes every key), and a client that puts and reads files."""
+"""S3 on loopback: moto's server (which stores objects in memory and accepts every key), and a client that writes and reads files."""
 
 from __future__ import annotations
 

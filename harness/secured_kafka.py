@@ -1,4 +1,4 @@
-"""A broker whose further listeners ask for TLS and a user or a certificate."""
+"""A broker with additional listeners that require TLS and a user or a certificate."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _JAAS_PASSWORD = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 
 
 class SecuredBroker(KafkaBroker):
-    """`bootstrap` is open; `secured` asks for TLS and for `USER` with `PASSWORD`, by any mechanism; `mutual` for a certificate,
-    and `tokened` for a token of `issuer`, where there is one.
+    """`bootstrap` is open; `secured` requires TLS and `USER` with `PASSWORD`, by any mechanism; `mutual` requires a certificate,
+    and `tokened` a token of `issuer`, if there is one.
 
     Its name is `host`. Rights are asked for: `NOBODY` has none, all others have all. As Kafka is when nobody changes that, it makes a
     topic that a client asks for.

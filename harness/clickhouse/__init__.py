@@ -1,7 +1,7 @@
-"""ClickHouse itself, for the tests: its engine as a library (chdb), behind an HTTP front of ours, in a process of its own.
+"""ClickHouse's engine for the tests: the library chdb behind a simulated HTTP front, in a separate process.
 
-There is no server to be had as a package. What is the engine's is real: SQL, types, MergeTree, deduplication, errors and their numbers.
-What is the front's is not: HTTP, the one user, TLS. It runs one statement at a time, and knows neither clusters nor rights.
+No package contains the server. The engine is real: SQL, types, MergeTree, deduplication, errors and their numbers.
+The front is not: HTTP, the single user, TLS. It runs one statement at a time, and supports neither clusters nor rights.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ClickHouse's HTTP interface over a chdb session: as much of it as clients of tables need.
+"""ClickHouse's HTTP interface over a chdb session: the part that clients of tables need.
 
     python -m harness.clickhouse.front FOLDER CERTIFICATE [PORT TLS_PORT]
 
@@ -155,7 +155,7 @@ class Server(ThreadingHTTPServer):
         self._tls = tls
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        # One that goes away, or does not trust us, is no error of ours.
+        # A client that disconnects, or does not trust the certificate, is not an error of the front.
         with contextlib.suppress(OSError):
             if self._tls is not None:
                 request = self._tls.wrap_socket(request, server_side=True)
@@ -179,7 +179,7 @@ def _word(name: str) -> str:
 
 
 def main(folder: str, certificate: str, port: str = "0", tls_port: str = "0") -> None:
-    """Serves until it is killed; says `ready PORT TLS_PORT`."""
+    """Serve until the process is killed; print `ready PORT TLS_PORT`."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
     handler = type("Handler", (Front,), {"engine": Engine(folder)})

@@ -1,8 +1,8 @@
-"""A stand-in for a Databricks workspace on loopback: a SQL warehouse over Delta tables in a bucket of moto's.
+"""A stand-in for a Databricks workspace on loopback: a SQL warehouse over Delta tables in a bucket of moto.
 
-The warehouse is Spark's own Thrift server with Delta; `front.py` puts before it what a workspace has: HTTP, tokens, OAuth, TLS, COPY INTO.
-The server itself speaks Thrift over TCP, since over HTTP it listens at every address; no client of the front's can tell. There is no
-Unity Catalog: one catalog, `spark_catalog`, without rights.
+The warehouse is Spark's Thrift server with Delta; `front.py` adds a workspace's HTTP, tokens, OAuth, TLS and COPY INTO.
+The server itself uses Thrift over TCP, since over HTTP it would listen at every address; clients of the front see no difference. There is
+no Unity Catalog: one catalog, `spark_catalog`, without rights.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Apache Flink beside Headrace: the peer that the differential tests and the benchmark compare with.
+"""Apache Flink, with which the differential tests and the benchmark compare Headrace.
 
-Flink's wheel holds a whole distribution. It lives in a virtual environment of its own in the cache folder, since its packages and ours
-would not agree on versions; `python -m harness.flink` (`make flink`) makes it. Entry points: `Flink`, `installed`.
+Flink's wheel contains a whole distribution. It is installed in a separate virtual environment in the cache folder, since its packages and
+Headrace's need different versions; `python -m harness.flink` (`make flink`) creates it. Entry points: `Flink`, `installed`.
 """
 
 from harness.flink.installation import NotInstalledError, installed

@@ -8,7 +8,7 @@ from harness.flink.installation import NotInstalledError, install
 
 
 def main() -> int:
-    """Returns the exit code. That Flink cannot be had here is told, and is no failure: who needs it says so itself."""
+    """Return the exit code. If Flink cannot be installed here, print that and return 0: callers that need Flink report that themselves."""
     try:
         sys.stderr.write(f"flink: {install().python}\n")
     except NotInstalledError as reason:

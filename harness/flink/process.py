@@ -1,4 +1,4 @@
-"""A process of Flink, and the few things that are asked of it."""
+"""A process of Flink, and its few requests."""
 
 from __future__ import annotations
 
