@@ -1,7 +1,7 @@
 """Fixtures shared by the suites that need the real thing, and how a run spreads over workers.
 
-With `--dist loadgroup` a group of tests runs on one worker. A group is a file, unless its tests say otherwise (`pytest.mark.xdist_group`)
-or ask for one of the fixtures of `GROUPS`. The longest group goes first.
+With `--dist loadgroup` a group of tests runs on one worker. A group is a file, unless its tests set another (`pytest.mark.xdist_group`)
+or use one of the fixtures of `GROUPS`. The longest group runs first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # their imports take each worker three seconds, and few tests
     from harness.s3 import S3Client
     from harness.snowflake import SnowflakeServer
 
-# An example takes as long as a busy machine lets it.
+# No deadline: a busy machine delays examples.
 settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("headrace")
 
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
     yield
-    # The files of tests/slt go before all others, so that each worker starts one server for those that it takes.
+    # The files of tests/slt run first, so that each worker starts a single server for all of its files.
     items.sort(key=lambda item: (item.path.parent.name != "slt", -lengths[groups[item]], groups[item]))
 
 

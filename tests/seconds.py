@@ -1,4 +1,4 @@
-"""A pytest plugin for the time of a run: the longest tests go first, and `--seconds FILE` reports what each folder took.
+"""A pytest plugin for the time of a run: the longest tests run first, and `--seconds FILE` reports the time of each folder.
 
 `tests/durations.json` holds the seconds of each long test of a whole run. A run with `--seconds FILE` writes FILE in the same form:
 copy it over when tests have been added or have become faster.

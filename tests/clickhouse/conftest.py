@@ -28,7 +28,7 @@ def store(clickhouse: ClickHouseServer) -> dict[str, str]:
 
 @pytest.fixture
 def database(clickhouse: ClickHouseServer, seed: str) -> str:
-    """A database of this test's own, whose name has to be quoted."""
+    """A separate database for this test, with a name that needs quotes."""
     name = f"Shop `{seed}' \\ \""
     clickhouse.execute(f"CREATE DATABASE {identifier(name)}")
     return name

@@ -17,7 +17,7 @@ from tests.clickhouse.conftest import store_of
 
 
 class Web(BaseHTTPRequestHandler):
-    """Something that answers, and is no ClickHouse."""
+    """A server that answers, and is not ClickHouse."""
 
     def do_GET(self) -> None:
         self.send_response(302)
@@ -81,7 +81,7 @@ def test_the_step_that_failed_is_named(clickhouse: ClickHouseServer, web: str) -
             error = refused(store_of(**{"uris": clickhouse.uri, **differs}))
             assert pytest.RaisesExc(HeadraceError, match=expected).matches(error), (expected, error.message)
             assert isinstance(error, UserError if "database" in expected else ExternalError)
-    # One that speaks TLS is told like any other that is none.
+    # A TLS server causes the same error as any other server that is not ClickHouse.
     plain = store_of(uris=clickhouse.tls_uri)
     assert "did not answer as ClickHouse" in refused(plain).message
     spoken = store_of(uris=clickhouse.uri, tls__disabled="false")

@@ -1,6 +1,6 @@
 """dbt with its public adapter, unmodified: a project from nothing, twice, with its seeds, tests and documentation.
 
-dbt has an environment of its own, since it wants other versions of our tools; its commands run in one process, which costs its start once.
+dbt has a separate environment, since it requires other versions of our tools. Its commands run in one process, so that it starts once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Dbt:
     process: subprocess.Popen[str]
 
     def __call__(self, *arguments: str) -> dict[str, str]:
-        """Runs a command, which must succeed; what became of each node."""
+        """Run a command, which must succeed; return the result of each node."""
         assert self.process.stdin
         assert self.process.stdout
         print(json.dumps(arguments), file=self.process.stdin, flush=True)

@@ -1,4 +1,4 @@
-"""The public Python client, unmodified, against a real server: what it proves is written in ADR 0011.
+"""The public Python client, unmodified, against a real server: ADR 0011 lists what these tests prove.
 
 Its calls over HTTP block the event loop, so each test does one thing after the other, as its users must.
 """
@@ -45,7 +45,7 @@ def connect(
 
 @pytest.fixture
 async def connection(headrace_server: HeadraceProcess, seed: str) -> APIConnection:
-    """A session in a database of its own."""
+    """A session in a separate database."""
     session = connect(headrace_server)
     await session.exec(f"CREATE DATABASE d_{seed};")
     await session.exec(f"USE DATABASE d_{seed};")

@@ -30,7 +30,7 @@ _SOURCE = '"source" STRUCT<db VARCHAR, "schema" VARCHAR, "table" VARCHAR, lsn BI
 _INTO = "'store' = 'broker', 'topic.partitions' = 1, 'topic.replicas' = 1"
 _PER_TRANSACTION = 100
 
-# Why a field may differ; docs/guides/postgresql.md tells it to users.
+# Reasons why a field may differ; docs/guides/postgresql.md documents them for users.
 _DOCUMENTED = {
     ("r", "ts_ms"): "of rows that were there it is the time of the query's beginning",
     ("r", "lsn"): "rows that were there are read in chunks, behind the place where the slot begins",

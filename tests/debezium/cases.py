@@ -1,4 +1,4 @@
-"""Tables, and what happens to them; and one form for the values in which either engine writes them."""
+"""Tables and statements that change them, and a common form for the values of both engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debezium's engine in a JVM of its own, which gathers what it is told in a queue."""
+"""Debezium's engine in a separate JVM, which collects changes in a queue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Engine:
             "publication.autocreate.mode": "filtered",
             "table.include.list": ",".join(tables),
             "snapshot.mode": "initial" if with_rows else "no_data",
-            # What we do by default and Debezium when it is asked to.
+            # Headrace's defaults, which Debezium needs settings for.
             "decimal.handling.mode": "string",
             "skipped.operations": "none",
             "tombstones.on.delete": "false",

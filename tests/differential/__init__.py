@@ -2,6 +2,6 @@
 
 `make differential` (`python -m tests.differential`) makes topics of seeded random rows, gives every case of `cases.CASES` to both
 engines, and prints for each: passed, different (and how), documented (different, for a reason that docs/differences-from-flink.md
-gives), refused or failed (and what was said). It is no part of `make test`: Flink's packages are 0.7 GB.
+gives), refused or failed (with the message). It is not part of `make test`: Flink's packages are 0.7 GB.
 To add a case: a row in `cases.CASES`.
 """

@@ -76,13 +76,13 @@ def main() -> int:
 def _on_flink(
     folder: Path, kafka: KafkaClient, cases: list[Case], verdicts: list[Verdict]
 ) -> dict[str, Expected]:
-    """Every case's result; sources end where their topics end, so that a job ends when it has given all."""
+    """Return every case's result. Sources end where their topics end, so that a job ends after its last result."""
     flink = Flink(
         folder / "flink",
         memory_mb=2048,
         settings={
             "parallelism.default": "2",
-            # Since 2.3 it wants to be told what to do where it cannot derive the key; without, as it was before.
+            # Since 2.3, Flink requires an explicit action if it cannot derive the key; this is the earlier default.
             "table.exec.sink.require-on-conflict": "false",
         },
     )

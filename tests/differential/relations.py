@@ -1,4 +1,4 @@
-"""The relations that the cases read: their rows, and how each engine is told of them.
+"""The relations of the cases: their rows, and their DDL for both engines.
 
 `s` and `r` are streams out of order by less than the latency that their watermarks allow, so that nothing is late. `c` and `e` are
 versions in event time, likewise out of order; `x` are versions of which some end. `a` and `o` are changelogs with updates and tombstones

@@ -37,7 +37,7 @@ def stores(kafka: KafkaClient) -> Stores:
 
 @pytest.fixture
 def topic(kafka: KafkaClient) -> Callable[..., str]:
-    """Makes a topic with a name of its own."""
+    """Creates a topic with a unique name."""
 
     def make(partitions: int = 1) -> str:
         name = f"t-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""The server's end of a driver's socket, for tests: start a driver, send it messages, wait for what it says."""
+"""The server's end of a driver's socket, for tests: start a driver, send messages, wait for its messages."""
 
 from __future__ import annotations
 

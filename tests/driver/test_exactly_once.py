@@ -1,4 +1,4 @@
-"""Exactly-once output through kills of every process of the driver, and what a driver leaves behind."""
+"""Exactly-once output through kills of every process of the driver, and leftovers of a driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of queries: their messages, their causes, and what never shows."""
+"""Failures of queries: their messages, their causes, and secrets that messages must not contain."""
 
 from __future__ import annotations
 

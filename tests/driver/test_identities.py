@@ -1,4 +1,4 @@
-"""A topic that was deleted and created again is another one, whatever its name: what was left in it is never passed over in silence."""
+"""A topic that was deleted and created again is another topic, even with the same name: its unread records are never skipped silently."""
 
 from __future__ import annotations
 

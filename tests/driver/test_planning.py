@@ -19,7 +19,7 @@ Stores = dict[str, dict[str, str]]
 
 # Each record belongs to thousands of windows, and Spark writes an expression for each: many seconds of analysis.
 SLOW_TO_ANALYSE = "SELECT v, window(timestamp_seconds(v), '1 day', '15 seconds') AS w FROM a"
-# Quick to analyse, slow to optimise, which Spark does in the first batch: it works out what is constant.
+# Fast to analyse and slow to optimise: Spark folds constants in the first batch.
 SLOW_TO_OPTIMISE = "SELECT v FROM a WHERE levenshtein(repeat('a', 40000), repeat('b', 40000)) > 0"
 
 

@@ -1,1 +1,1 @@
-"""Faults, one after the other, on one broker and one server with queries that never stop: nothing may be lost, nothing doubled."""
+"""Faults, one after the other, on one broker and one server with running queries: no record may be lost or duplicated."""

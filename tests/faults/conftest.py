@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess
 
 @pytest.fixture(scope="package")
 def door(server: HeadraceProcess, broker: KafkaBroker) -> Iterator[RestDoor]:
-    """A session with a database and a store of its own."""
+    """A session with a separate database and store."""
     door = RestDoor(server)
     door.execute(
         f"CREATE DATABASE faults; USE DATABASE faults; CREATE STORE broker WITH ('type' = KAFKA, "

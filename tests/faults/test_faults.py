@@ -93,7 +93,7 @@ def _kill_driver(scene: Scene) -> None:
 
 
 def _kill_jvm(scene: Scene) -> None:
-    """The driver's Python cannot go on, and says so within seconds."""
+    """The driver's Python cannot continue, and reports that within seconds."""
     driver = [psutil.Process(pid) for pid in scene.server.driver_pids()]
     scene.server.kill_jvm()
     _, alive = psutil.wait_procs(driver, timeout=10)
@@ -108,7 +108,7 @@ def _kill_server(scene: Scene) -> None:
 
 
 def _kill_both(scene: Scene) -> None:
-    """The server cannot know what became of the driver, which died first."""
+    """The server cannot know the state of the driver, which died first."""
     scene.server.kill_driver()
     scene.server.kill()
     scene.start_server()
@@ -143,7 +143,7 @@ def _lose_broker(scene: Scene) -> None:
 
 
 def _start_without_broker(scene: Scene) -> None:
-    """The driver dies while the broker is away: its queries start in vain, say why, and start again once it is back."""
+    """The driver dies while the broker is away: its queries fail to start with a reason, and start again once the broker is back."""
     scene.broker.stop()
     scene.server.kill_driver()
     for query in scene.workload.queries:
@@ -183,7 +183,7 @@ def test_nothing_is_lost_or_doubled(fault: str, scene: Scene) -> None:
 
 @pytest.mark.parametrize("place", some(["inside_transaction:2", "after_sink_before_commit:2"]))
 def test_nothing_is_lost_or_doubled_when_the_driver_dies_inside_a_batch(place: str, scene: Scene) -> None:
-    """The second batch that a driver writes kills it, and so its successors, until a server without that wish takes over."""
+    """The second batch that a driver writes kills it, and also its successors, until a server without the fail point takes over."""
     scene.server.stop()
     scene.start_server(HEADRACE_FAIL_POINT=place)
     restarts = int(scene.facts(scene.workload.queries[0])["restarts"])

@@ -1,4 +1,4 @@
-"""A table's rows and changes, told exactly once while drivers are killed: before, while and after the rows are read. And written so."""
+"""A table's rows and changes, read and written exactly once while drivers are killed: before, during and after the read of the rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write(postgresql: PostgresServer, table: str, chance: random.Random, stop: t
 
 
 def applied(changes: list[dict[str, int | str | None]]) -> dict[int, int]:
-    """The table that changes make, as a strict reader sees it: a change that is lost or told twice does not fit."""
+    """The table after all changes, for a strict reader: a lost or duplicate change does not fit."""
     rows: dict[int, int] = {}
     for change in changes:
         old, new, n = change["old"], change["id"], change["n"]
@@ -128,7 +128,7 @@ def test_no_row_is_lost_or_written_twice(
     kafka: KafkaClient,
     seed: str,
 ) -> None:
-    """A batch kills its driver before its transaction commits, or after; a server without that wish takes over."""
+    """A batch kills its driver before its transaction commits, or after; a server without the fail point takes over."""
     numbers, table, password = f"numbers_{seed}", f"written_{seed}", PASSWORD.replace("'", "''")
     door.execute(
         f"CREATE STORE sink{seed} WITH ('type' = POSTGRESQL, 'uris' = '{postgresql.uri}', "

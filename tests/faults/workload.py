@@ -1,4 +1,4 @@
-"""Queries under a steady stream of records, and what they must have given whatever happened meanwhile."""
+"""Queries under a steady stream of records, and their required results after any fault."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SteadyProducer:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
-        # Idempotent: what is sent again after the broker was away must not be in the source twice.
+        # Idempotent: records that are sent again after the broker was away must not be in the source twice.
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
         )

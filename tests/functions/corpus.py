@@ -1,6 +1,6 @@
-"""The corpus: one expression on a line, and what it is, as the wire shows it. `NULL` and `error SQLSTATE` are values too.
+"""The corpus: one expression per line with its value, as on the wire. `NULL` and `error SQLSTATE` are values too.
 
-`corpus/<family>.txt` are scalar expressions; in `aggregates.txt` a line `@ TYPE: value, …` says what x is in those under it.
+`corpus/<family>.txt` contain scalar expressions; in `aggregates.txt`, a line `@ TYPE: value, …` sets x for the lines after it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNITS = {"TIMESTAMPADD", "TIMESTAMPDIFF", "DATE_TRUNC"}
 
 @dataclass(frozen=True)
 class Line:
-    """An expression and what it is."""
+    """An expression and its value."""
 
     text: str
     expected: str | None

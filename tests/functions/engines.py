@@ -1,6 +1,6 @@
-"""Evaluation of expressions over one relation with corner values, as a stream of Spark's and as a view of DuckDB's.
+"""Evaluation of expressions over one relation with corner values, as a stream on Spark and as a view in DuckDB.
 
-What is asked goes the way of real statements: bound, planned, printed, run, and written as the wire shows it.
+Expressions take the path of real statements: they are bound, planned, printed, run, and written as on the wire.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _context(kind: RelationKind, columns: str) -> BindingContext:
 
 
 def arrow_type(kind: DataType) -> Any:
-    """The Arrow type in which a driver hands over a column."""
+    """The Arrow type in which a driver returns a column."""
     match kind:
         case Decimal(precision=precision, scale=scale):
             return pyarrow.decimal128(precision, scale)

@@ -114,7 +114,7 @@ def test_an_array_of_structs_is_unnested_whole_or_into_its_fields(corpus: tuple[
 
 
 def failure(engines: Engines, engine: str, expression: Expression) -> str:
-    """The SQLSTATE that a user is told, or what came instead of an error."""
+    """The SQLSTATE of the error, or the value if there is no error."""
     try:
         return f"no error but {engines.items(engine, [expression])[0][0]!r}"
     except UserError as error:

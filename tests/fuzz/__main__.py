@@ -1,4 +1,4 @@
-"""Read so many texts, and print those that are read wrongly."""
+"""Parse a number of texts, and print the texts with a wrong result."""
 
 from __future__ import annotations
 

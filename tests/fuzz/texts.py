@@ -1,4 +1,4 @@
-"""Texts by grammar and by mutation, and what must hold of each.
+"""Texts by grammar and by mutation, and the check of each text.
 
 By grammar: word after word, each of those that follow the one before somewhere in the corpus, from the first words of any statement. By
 mutation: a statement of the corpus with words left out, doubled, swapped, put in from elsewhere, nested, or with characters changed.
@@ -182,7 +182,7 @@ class Texts:
 def fault(text: str) -> Fault | list[Statement]:
     """Return the fault in reading a text, or its statements.
 
-    A text is read, or refused with a place that is in it, before long. What is read is printed, and read again the same.
+    A text must be parsed, or refused with a position inside it, within a time limit. Printing and parsing it again must not change it.
     """
     began = time.process_time()
     try:

@@ -1,4 +1,4 @@
-"""Streams of a stand-in as entities, and what is told when one cannot be had."""
+"""Streams of a stand-in as entities, and errors for streams that are not available."""
 
 from __future__ import annotations
 

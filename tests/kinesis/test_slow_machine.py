@@ -1,4 +1,4 @@
-"""A machine that is too busy to begin a Python process in the ten seconds that Spark waits for it."""
+"""A machine that is too busy to start a Python process in the ten seconds that Spark waits."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def place(row: Row) -> tuple[int, str]:
 def test_each_record_comes_once_and_in_order_over_reshards_and_kills(
     kinesis: KinesisClient, store: Store, seed: str
 ) -> None:
-    """A batch that was begun before a kill is given again by a worker that knows its offsets alone."""
+    """A batch that was started before a kill is repeated by a worker that only has its offsets."""
     kinesis.create(stream := f"reshards_{seed}", shards=2)
     chance = random.Random(seed)
     written = 0

@@ -1,6 +1,6 @@
-"""Oracle's own driver against listeners that are none: which step failed, told for each, in time, and nothing of this machine said.
+"""Oracle's driver against simulated listeners: each failed step is reported in time, and nothing about this machine is sent.
 
-What a listener refuses it says in one packet, which is easily written. What comes after a listener that accepts is Oracle's alone.
+A listener's refusal is a single packet, which is easy to simulate. The protocol after an accepted connection needs a real Oracle.
 """
 
 from __future__ import annotations

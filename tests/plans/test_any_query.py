@@ -1,4 +1,4 @@
-"""Random queries: each is planned, or refused with a place; and a query of views answers as DuckDB answers its own text."""
+"""Random queries: each is planned, or refused with a position; a query of views returns the same rows as DuckDB for its own text."""
 
 from __future__ import annotations
 

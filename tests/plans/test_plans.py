@@ -1,7 +1,7 @@
-"""Every construct's plan, compared with what it was: `cases/<name>.sql` is a statement over the relations of `world.py`,
-`<name>.txt` what EXPLAIN says of it, `<name>.json` the plan that a driver gets (defaults left out).
+"""Every construct's plan, compared with the expected plan: `cases/<name>.sql` is a statement over the relations of `world.py`,
+`<name>.txt` the output of EXPLAIN, `<name>.json` the plan for a driver (without defaults).
 
-`ACCEPT=1 pytest tests/plans` writes the expected files anew; read the difference before you commit it.
+`ACCEPT=1 pytest tests/plans` writes the expected files again; read the difference before you commit it.
 """
 
 from __future__ import annotations

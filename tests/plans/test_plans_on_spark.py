@@ -1,6 +1,6 @@
-"""Every plan's SQL, and a call of every function, are analysed by a real Spark, and give the types that we declared.
+"""Spark's analysis of every plan's SQL, and of a call of every function: the result types must be the declared types.
 
-Nothing is run: the inputs are empty. That what runs is right is for the drivers' tests.
+Nothing runs: the inputs are empty. The drivers' tests check results.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def store(postgresql: PostgresServer) -> dict[str, str]:
 
 @pytest.fixture
 def schema(postgresql: PostgresServer, seed: str) -> str:
-    """A schema of this test's own, whose name has to be quoted."""
+    """A separate schema for this test, with a name that needs quotes."""
     name = f"Shop {seed}"
     postgresql.execute(f'CREATE SCHEMA "{name}"')
     return name

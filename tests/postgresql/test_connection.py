@@ -32,7 +32,7 @@ def front(
 
 
 class Web(socketserver.BaseRequestHandler):
-    """Something that answers, and is no PostgreSQL."""
+    """A server that answers, and is not PostgreSQL."""
 
     def handle(self) -> None:
         self.request.recv(65536)

@@ -1,4 +1,4 @@
-"""Rows of a table by key, as a worker of Spark asks for them: what PostgreSQL finds, and what equality makes of it."""
+"""Look-ups of a table's rows by key, as in a worker of Spark: PostgreSQL's candidates, and equality of their keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of a real server's tables: what they say, that none is lost or told twice, and what is refused."""
+"""Changes of a real server's tables: their content, none lost or duplicate, and unsupported tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streaming source as Spark uses it, without Spark: a batch that was not committed is given again as it was."""
+"""The streaming source as Spark uses it, without Spark: an uncommitted batch is repeated unchanged."""
 
 from __future__ import annotations
 

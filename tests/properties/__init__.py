@@ -1,1 +1,1 @@
-"""Properties of the whole product: what a stream of rows gives must be what the same rows give as a table."""
+"""Properties of the whole product: a query over a stream of rows must return the same as over a table of these rows."""

@@ -1,4 +1,4 @@
-"""The same questions asked of tables, by DuckDB; and both sides' rows in one form."""
+"""The same queries over tables in DuckDB, and a common form for the rows of both sides."""
 
 from __future__ import annotations
 

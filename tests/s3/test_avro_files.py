@@ -1,4 +1,4 @@
-"""Avro's files: their header, and every block of them, however it is compressed; and what is none."""
+"""Avro's files: headers, blocks in every compression, and invalid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that come together or not at all, whoever dies in between."""
+"""Files that appear together or not at all, even if a process dies in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches as files, on Spark: what is read again is what was written, in every format, and a batch that comes twice is there once."""
+"""Batches as files, on Spark: reading returns the written rows in every format, and a repeated batch is written once."""
 
 from __future__ import annotations
 

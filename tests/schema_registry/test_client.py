@@ -1,4 +1,4 @@
-"""The client, against a real registry, behind what asks for credentials and TLS, and against what is no registry."""
+"""The client against a real registry, behind a front with credentials and TLS, and against servers that are not registries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker that asks who somebody is, in every way that there is, and whoever vouches for that."""
+"""A broker with every kind of authentication, and the authorities and issuers behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store over TLS with a user, which is what a store is by default: through librdkafka, and through Java's clients in Spark."""
+"""A store over TLS with a user, the default of a store: through librdkafka, and through Java's clients in Spark."""
 
 from __future__ import annotations
 

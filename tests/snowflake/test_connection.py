@@ -1,4 +1,4 @@
-"""Signing in by each way there is; which step failed, told for each; and what a server must never get."""
+"""Every way to sign in, errors with the failed step, and data that a server must never receive."""
 
 from __future__ import annotations
 

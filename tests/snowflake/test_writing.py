@@ -1,4 +1,4 @@
-"""Batches into tables: each once, whatever is killed between; and what a table that is not what it was does to them.
+"""Batches into tables: each is written once, even after kills; and writes into a table that was changed.
 
 The batches are files as Spark would have written them. That Spark does is shown by `tests/slt/snowflake.slt`.
 """

@@ -1,6 +1,6 @@
 """Runs dbt's commands one after the other in one process: a line of arguments in, a line of JSON out.
 
-The name must not begin with dbt_: dbt would take it for a plugin, and import it.
+The module's name must not start with dbt_: dbt would import it as a plugin.
 """
 
 import json

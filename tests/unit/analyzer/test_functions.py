@@ -1,4 +1,4 @@
-"""The function catalogue as a table: every row can be called, said in words, and found."""
+"""The function catalogue as a table: every function can be called, is documented, and can be looked up."""
 
 from __future__ import annotations
 

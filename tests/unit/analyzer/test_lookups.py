@@ -1,4 +1,4 @@
-"""Joins of a stream with a table: which are looked up, by what, and which are refused."""
+"""Joins of a stream with a table: the joins that look rows up, their keys, and refused joins."""
 
 from __future__ import annotations
 

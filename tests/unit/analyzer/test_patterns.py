@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE: what a pattern, its conditions and its measures may be, and what each becomes.
+"""MATCH_RECOGNIZE: supported patterns, conditions and measures, and their plans.
 
 The relations are those of `tests/plans/world.py`.
 """

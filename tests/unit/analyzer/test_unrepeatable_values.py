@@ -1,4 +1,4 @@
-"""A value that is another one each time, where rows are updated and deleted: refused, unless the rows are found by a key.
+"""Values that differ at each evaluation, in updated and deleted rows: refused, unless a key identifies the rows.
 
 The relations are those of `tests/plans/world.py`: flights is a stream, planes and airports are changelogs.
 """

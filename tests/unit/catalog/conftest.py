@@ -1,4 +1,4 @@
-"""Every test of the catalog runs over both databases: a file, and a schema of its own on a real PostgreSQL."""
+"""Fixtures that run every test of the catalog over both databases: a file, and a separate schema on a real PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log keeps what it is told, in order, whatever happens to its database meanwhile."""
+"""The audit log keeps all events in order, even if its database fails in the meantime."""
 
 from __future__ import annotations
 

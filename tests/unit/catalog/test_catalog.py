@@ -1,4 +1,4 @@
-"""The catalog keeps what it is given, refuses what it must, and hides what is secret."""
+"""The catalog stores objects, refuses invalid changes, and encrypts secrets."""
 
 from __future__ import annotations
 

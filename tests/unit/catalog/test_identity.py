@@ -1,4 +1,4 @@
-"""A data directory and its catalog know each other; what cannot be opened is said in a sentence, and nothing is changed."""
+"""A data directory and its catalog store each other's id; a mismatch is an error that changes nothing."""
 
 from __future__ import annotations
 

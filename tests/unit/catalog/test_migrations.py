@@ -1,4 +1,4 @@
-"""A data directory of the release before opens, and holds what it held."""
+"""A data directory of the previous release opens with all of its content."""
 
 from __future__ import annotations
 

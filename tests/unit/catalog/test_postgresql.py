@@ -1,4 +1,4 @@
-"""A PostgreSQL database as the catalog: what is its own, and what happens when it is away."""
+"""A PostgreSQL database as the catalog: one server at a time, outages of the database, and errors without its password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace` as a user runs it: a process of its own, against the real application."""
+"""`headrace` as a user runs it: a separate process, against the real application."""
 
 from __future__ import annotations
 

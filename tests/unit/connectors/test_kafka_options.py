@@ -1,4 +1,4 @@
-"""A Kafka store's properties: what is accepted, and what a hostile one meets."""
+"""A Kafka store's properties: accepted values, and errors for hostile values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Internal columns: one prefix in Python, Scala and SQL, and no name of a user's begins with it."""
+"""Internal columns: one prefix in Python, Scala and SQL, with which no user's name may start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties: one reader, which takes each once, knows where it stands, and lets nothing pass that nobody reads."""
+"""Properties: the reader reads each property once, reports positions, and refuses unknown properties."""
 
 from __future__ import annotations
 

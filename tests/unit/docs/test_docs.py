@@ -1,4 +1,4 @@
-"""The documentation against the code: what is written parses and exists, and what exists is written."""
+"""The documentation against the code: documented statements parse and documented objects exist, and all objects are documented."""
 
 from __future__ import annotations
 

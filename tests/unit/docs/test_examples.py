@@ -1,4 +1,4 @@
-"""The examples of the pages that tell a whole story, planned one after the other as a server would, up to the stores."""
+"""The examples of tutorial pages, planned one after the other as a server does, without stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of what people type who know another system: each form gets its hint, and what the table says instead is planned."""
+"""The table of other systems' idioms: each form gets its hint, and the table's replacement is planned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result columns that docs/reference/statements.md names are those that the statements answer with, all of them.
+"""The result columns in docs/reference/statements.md equal the columns that the statements return.
 
 Statements that need a broker are asked in tests/clients/test_documented_answers.py.
 """

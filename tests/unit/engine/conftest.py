@@ -1,4 +1,4 @@
-"""An engine over a real catalog, and a fake driver in a process of its own."""
+"""An engine over a real catalog, and a fake driver in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver process without Spark: speaks the real protocol, and does with each query what the name of its first entity says.
+"""A driver process without Spark: it uses the real protocol, and the name of a query's first entity selects its behaviour.
 
 `runs`; `late` (its rows are); `user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second
 start on); `ends` (ends without an error); `waits` (for its store, a moment long); `races` (fails in its first generation just as it is

@@ -1,4 +1,4 @@
-"""Damaged checkpoints: which file is named. tests/driver/test_state.py asks the same of files that Spark wrote."""
+"""Damaged checkpoints: the file in the error. tests/driver/test_state.py checks the same for files that Spark wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute pools: processes that are started and ended as the catalog wants, and what becomes of their queries."""
+"""Compute pools: processes that start and end as the catalog requires, and the states of their queries."""
 
 from __future__ import annotations
 

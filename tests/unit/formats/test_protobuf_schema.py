@@ -1,4 +1,4 @@
-"""Protobuf's descriptors as columns and the other way round. `shop.desc` is what protoc made of `shop.proto`."""
+"""Conversion between Protobuf's descriptors and columns. `shop.desc` is protoc's output for `shop.proto`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of what a run's tests take, and its budget."""
+"""The report of a run's test times, and its budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rewritings: what moves, what must not, and that expressions print as SQL that means the same."""
+"""Rewrite rules: nodes that move, nodes that must not move, and expressions that print as equivalent SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SELECT over tables: what is read of them, and what is asked of Spark."""
+"""A SELECT over tables: the columns and rows that it reads, and the work that Spark does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens, paths, headers: what holds for every request."""
+"""Tokens, paths and headers: rules for every request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document and the routes: each names the other, and what is promised is what comes."""
+"""The OpenAPI document and the routes: both list the same routes, and responses match the document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floods: sessions take turns, nobody starves, what cannot wait is told when to come again."""
+"""Floods: sessions take turns, no session starves, and requests beyond the queue's limit get a time for a retry."""
 
 from __future__ import annotations
 

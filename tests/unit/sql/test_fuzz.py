@@ -1,4 +1,4 @@
-"""A sample of what `make fuzz` reads a million of."""
+"""A sample of the texts of `make fuzz`, which parses a million."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every statement: what it reads to, and that its canonical text reads to the same."""
+"""Every statement: its syntax tree, and the same tree for its canonical text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors: what they say and the place that they point at (marked ‸ before and after it)."""
+"""Syntax errors: their messages and positions (marked ‸ before and after)."""
 
 from __future__ import annotations
 

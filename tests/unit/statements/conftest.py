@@ -1,4 +1,4 @@
-"""A session over the real statements, for tests of what they say."""
+"""A session over the real statements, for tests of their results."""
 
 from __future__ import annotations
 

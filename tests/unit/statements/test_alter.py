@@ -1,4 +1,4 @@
-"""ALTER: names, owners, and what is said of a relation."""
+"""ALTER: names, owners, and comments and properties of a relation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BEGIN APPLICATION: all of it or nothing, and what each statement sees of those before it."""
+"""BEGIN APPLICATION: atomicity, and visibility of earlier statements for later ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""COMPUTE_POOL, over an engine whose drivers are not started: `tests/unit/engine/test_pools.py` has what the processes do."""
+"""COMPUTE_POOL, over an engine without drivers: `tests/unit/engine/test_pools.py` tests the processes."""
 
 from __future__ import annotations
 
