@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import tempfile
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -76,13 +78,8 @@ class Session:
         return [tuple(row[place] for place in places) if titles else row for row in result.rows]
 
 
-@asynccontextmanager
-async def open_session(folder: Path) -> AsyncIterator[Session]:
-    """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused, and
-    the schema registry r, where nothing listens, the descriptor source p, which is of protobuf/shop.proto, and the function source u
-    with the function again(VARCHAR, BIGINT)."""
-    catalog = Catalog.open(folder)
-    with catalog.transaction():  # one fsync for all
+def _stock(catalog: Catalog) -> None:
+    with catalog.transaction():
         for store in ("k", "unused"):
             catalog.create_store(Store(store, "kafka", "sysadmin", NOW, NOW, {"uris": "127.0.0.1:9092"}))
         properties = {
@@ -120,6 +117,28 @@ async def open_session(folder: Path) -> AsyncIterator[Session]:
                     id=str(uuid.uuid4()),
                 )
             )
+
+
+@cache
+def _stocked_files() -> dict[str, bytes]:
+    """Return the files of a stocked catalog. To open them takes a third of the time that it takes to write them."""
+    with tempfile.TemporaryDirectory(prefix="headrace-session-") as folder:
+        catalog = Catalog.open(Path(folder))
+        _stock(catalog)
+        catalog.close()
+        return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@asynccontextmanager
+async def open_session(folder: Path) -> AsyncIterator[Session]:
+    """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused, and
+    the schema registry r, where nothing listens, the descriptor source p, which is of protobuf/shop.proto, and the function source u
+    with the function again(VARCHAR, BIGINT)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in _stocked_files().items():
+        (folder / name).touch(mode=0o600)
+        (folder / name).write_bytes(content)
+    catalog = Catalog.open(folder)
     settings = Settings(data_dir=folder)
     engine = Engine(catalog, settings)
     yield Session(catalog, StatementService(Services(catalog, engine, settings)))
