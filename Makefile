@@ -59,7 +59,8 @@ browser: ## Install Chromium for the web journey, when no browser is there
 
 ## -- checks -------------------------------------------------------------------------------------------------------
 
-check: environment lint types unit ## Formatting, lint, types, import contracts, unit tests: under two minutes
+check: environment ## Formatting, lint, types, import contracts, unit tests: under two minutes
+	@$(MAKE) --no-print-directory -j 2 lint unit types
 
 lint: environment
 	$(BIN)/ruff format --check .
@@ -73,7 +74,7 @@ types: environment
 	$(BIN)/lint-imports
 
 unit: environment
-	$(NICE) $(BIN)/pytest -q -n 2 tests/unit tests/test_tidy.py tests/slt/test_catalog.py
+	$(NICE) $(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py
 
 # A JVM of a test lives for minutes. Its second compiler, which makes it fast for hours, was a quarter of a run's processor time.
 SHORT_LIVED := HEADRACE_JAVA_OPTIONS=-XX:TieredStopAtLevel=1

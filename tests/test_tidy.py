@@ -106,6 +106,18 @@ def _python(folder: str = "") -> list[Path]:
     return [path for path in _files() if path.suffix == ".py" and _name(path).startswith(folder)]
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _memory_of_trees() -> Iterator[None]:
+    """Free the 200 MB of all syntax trees after the last test of this file."""
+    yield
+    _tree.cache_clear()
+
+
 def _report(faults: list[str], advice: str) -> None:
     assert not faults, "\n  ".join([advice, *sorted(faults)])
 
@@ -124,7 +136,7 @@ def test_no_file_is_too_long() -> None:
 def test_no_function_is_too_long() -> None:
     faults = []
     for path in _python():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -152,7 +164,7 @@ def _identifiers(node: ast.AST) -> Iterator[str]:
 def test_no_identifier_hides_what_it_holds() -> None:
     faults = []
     for path in _python():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             names = VAGUE_NAMES & {*_identifiers(node)}
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "has":
                 names.add(node.name)
@@ -180,7 +192,7 @@ def test_every_package_says_what_belongs_in_it() -> None:
     faults = []
     for folder in {path.parent for path in _python("src/")} - {ROOT / "src"}:
         init = folder / "__init__.py"
-        if not init.is_file() or not ast.get_docstring(ast.parse(init.read_text(encoding="utf-8"))):
+        if not init.is_file() or not ast.get_docstring(_tree(init)):
             faults.append(_name(init))
     _report(
         faults,
@@ -222,7 +234,7 @@ def test_no_store_type_is_named_outside_its_folder() -> None:
 
 
 def _identifiers_and_literals(path: Path) -> Iterator[tuple[int, str]]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _tree(path)
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
@@ -242,7 +254,7 @@ def test_every_import_of_a_module_outside_the_product_resolves() -> None:
     """mypy reads `src` only, and most of these modules are imported by long tests alone."""
     faults = []
     for path in _python():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(path)):
             if not isinstance(node, ast.ImportFrom) or not node.module:
                 continue
             package, *_ = parts = node.module.split(".")
@@ -309,7 +321,7 @@ def _docstring_offenders() -> tuple[set[str], set[str]]:
     """Return the keys that break the rule of `NOT_FIRST`, and those that break the rule of `DETERMINERS`."""
     pointing, without_verb = set(), set()
     for path in _python():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = _tree(path)
         for dotted, node in [("", tree), *_documented(tree)]:
             word = _first_word(node)
             key = f"{_name(path)}::{dotted}"
@@ -321,11 +333,10 @@ def _docstring_offenders() -> tuple[set[str], set[str]]:
 
 
 def _literals(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
-        code = [line for line in text.splitlines() if not line.lstrip().startswith(("*", "//"))]
+        code = [line for line in _lines(path) if not line.lstrip().startswith(("*", "//"))]
         return QUOTED.findall("\n".join(code))
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = list(ast.walk(_tree(path)))
     documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in documentation]
     return [node.value for node in constants if isinstance(node.value, str)]
