@@ -47,7 +47,7 @@ export function App() {
       .catch((error: unknown) => {
         if (isOver) return;
         const failure = failureOf(error);
-        // A server that is away says nothing about the token: the page opens and waits for it.
+        // If the server is away, the token may still be valid: open the page and wait for the server.
         if (failure.kind === "away")
           setState({ kind: "in", session: { client, token: state.token, context: keptContext() } });
         else signOut(failure.kind === "denied" ? "The session has ended. Sign in again." : failure.message);

@@ -54,7 +54,7 @@ export function Shell({ session, onSignOut }: ShellProps) {
     [client, reportAway, onSignOut, validate],
   );
   useEffect(() => {
-    // What was made elsewhere in the meantime is there when somebody comes back to the page.
+    // Show objects that were created elsewhere when the user returns to the page.
     const onVisible = () => document.visibilityState === "visible" && refresh();
     document.addEventListener("visibilitychange", onVisible);
     return () => document.removeEventListener("visibilitychange", onVisible);
@@ -125,7 +125,7 @@ function useValidation(
       .then((found) => {
         if (contextNow.current === before && !isSame(found, before)) onContext(found);
       })
-      // Whoever watches the client has been told.
+      // The client's observers have already received the failure.
       .catch(() => {})
       .finally(() => {
         isWorking.current = false;

@@ -3,7 +3,7 @@ import { isServerThere } from "./api/statements";
 
 const ASK_EVERY_MS = 2000;
 
-/** True if the server answers. After a failure it asks until it does. */
+/** True if the server answers. After a failure, it polls until the server answers. */
 export function useReachability(onReturn: () => void) {
   const [isAway, setAway] = useState(false);
   const reportAway = useCallback(() => setAway(true), []);

@@ -1,4 +1,4 @@
-/** The data plane: one websocket for one streaming result. Closing it is what cancels the query. */
+/** The data plane: one websocket for one streaming result. Closing it cancels the query. */
 
 import { broken, type Failure, readSqlFailure } from "./failures";
 import { asObject, type Column, type DataplaneRequest, type Row, readColumns, readRow } from "./wire";
@@ -26,7 +26,7 @@ export type Frame =
   | { readonly kind: "failure"; readonly failure: Failure }
   | { readonly kind: "unknown" };
 
-/** http becomes ws; a page loaded over TLS never asks for an unprotected socket, which a browser would refuse. */
+/** http becomes ws; a page loaded over TLS never opens an unprotected socket, which a browser would refuse. */
 export function socketAddress(uri: string, isPageSecure: boolean): string {
   const address = new URL(uri, document.baseURI);
   const isSecure = isPageSecure || address.protocol === "https:" || address.protocol === "wss:";
@@ -37,7 +37,7 @@ export function socketAddress(uri: string, isPageSecure: boolean): string {
 const OPS = { "+I": "insert", "+U": "update", "-D": "delete" } as const;
 const OP_COLUMN: Column = { name: "op", type: "", nullable: false, isOp: true };
 
-/** The rows of a changelog get one cell more, the first: what the row does. */
+/** Rows of a changelog get an additional first cell: the kind of change. */
 function readLiveColumns(frame: Readonly<Record<string, unknown>>): readonly Column[] {
   const columns = readColumns(frame.columns);
   return asObject(frame.headers)?.relationType === "CHANGELOG" ? [OP_COLUMN, ...columns] : columns;

@@ -7,11 +7,11 @@ export interface Column {
   readonly name: string;
   readonly type: string;
   readonly nullable: boolean;
-  /** The column that this page adds to a live changelog: what each row does to its key. */
+  /** The column that this page adds to a live changelog: the change to the row's key. */
   readonly isOp?: true;
 }
 
-/** Context of a statement. Field names are those of the request; an absent field is unset. */
+/** Context of a statement. Field names equal the request's; an absent field is unset. */
 export interface StatementContext {
   readonly organization?: string;
   readonly role?: string;
@@ -108,7 +108,7 @@ export interface Problem {
   readonly hint: string;
   readonly start: number;
   readonly end: number;
-  /** Texts that may stand in the place of what is marked. */
+  /** Possible replacements of the marked text. */
   readonly replacements: readonly string[];
 }
 

@@ -19,7 +19,7 @@ export interface ListingRequest<TItem> {
   readonly refreshEveryMs?: number;
 }
 
-/** Runs a LIST statement now, whenever the version changes and, if asked, again and again while the page is in sight. */
+/** Runs a LIST statement now, at each change of the version and, optionally, at intervals while the page is visible. */
 export function useListing<TItem>(request: ListingRequest<TItem>): Listing<TItem> {
   const { client, statement, read, version, refreshEveryMs } = request;
   const [listing, setListing] = useState<Listing<TItem>>({ items: null, failure: null });

@@ -1,4 +1,4 @@
-/** The grid's columns: how wide each begins, given its header and the first rows. */
+/** The grid's columns: initial widths from headers and the first rows. */
 
 import { columnResizingFeature, columnSizingFeature, tableFeatures } from "@tanstack/react-table";
 import type { Column, Row } from "../api/wire";
@@ -11,7 +11,7 @@ const CHARACTER_PX = 7.3;
 const PADDING_PX = 26;
 const WIDTH_MIN_PX = 72;
 const WIDTH_MAX_PX = 420;
-/** A column that stands alone, such as EXPLAIN's, is there to be read. */
+/** A single column, such as EXPLAIN's, is text to read, so it may be wider. */
 const LONE_WIDTH_MAX_PX = 1600;
 const TYPE_CHARACTERS_MAX = 22;
 const SAMPLE_ROWS = 60;

@@ -17,7 +17,7 @@ export function fixedRows(rows: readonly Row[], dropped = 0): RowSource {
   return { length: rows.length, dropped, at: (index) => rows[index], toArray: () => rows };
 }
 
-/** A ring of the newest rows. Readers are told once per animation frame at most, however fast rows arrive. */
+/** A ring of the newest rows. Readers are notified at most once per animation frame, at any rate of rows. */
 export class StreamRows implements RowSource {
   readonly #capacity: number;
   readonly #schedule: (notify: () => void) => void;

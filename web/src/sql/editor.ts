@@ -1,4 +1,4 @@
-/** The CodeMirror editor, behind the few things the page asks of it. */
+/** The CodeMirror editor, behind the few functions that the page needs. */
 
 import {
   autocompletion,
@@ -81,7 +81,7 @@ export class SqlEditor {
     return placed(splitStatements(this.#view.state.doc.toString()), 0);
   }
 
-  /** Puts a first text into an editor in which nobody has typed yet. */
+  /** Sets the initial text of an editor without input. */
   fillIfEmpty(text: string): void {
     if (this.#view.state.doc.length === 0) this.#view.dispatch({ changes: { from: 0, insert: text } });
   }
@@ -122,7 +122,7 @@ export class SqlEditor {
     this.#view.focus();
   }
 
-  /** A statement was run: what was wrong with the text may not be now. */
+  /** A statement ran, so earlier errors of the text may be outdated. */
   checkAgain(): void {
     this.#view.dispatch({ effects: checkAgain.of(null) });
   }
@@ -186,7 +186,7 @@ function checks(events: EditorEvents): Extension {
   );
 }
 
-/** Quick fixes: a click puts the replacement in the place of what is marked. */
+/** Quick fixes: a click replaces the marked text. */
 function fixesOf(marked: string, { replacements }: Problem): Action[] {
   // A suggested name is that of the last part of a dotted one, and would take the others away.
   if (marked.includes(".")) return [];

@@ -1,4 +1,4 @@
-/** Names in SQL text: reading those that LIST returns, writing those that the page inserts. */
+/** Names in SQL text: parses names of LIST, and quotes names that the page inserts. */
 
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;

@@ -5,7 +5,7 @@ interface EmptyProps {
   readonly children: ReactNode;
 }
 
-/** Says what would be here and what to do about it. */
+/** Empty state: names the missing content and the next step. */
 export function Empty({ title, children }: EmptyProps) {
   return (
     <div className="empty">

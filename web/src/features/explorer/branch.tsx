@@ -10,7 +10,7 @@ interface BranchProps {
   readonly children: () => ReactNode;
 }
 
-/** A name that opens to what is inside it, which is read only then. */
+/** A name that expands to its content, which is loaded on demand. */
 export function Branch({ label, icon, badge, startsOpen = false, children }: BranchProps) {
   const [isOpen, setOpen] = useState(startsOpen);
   useEffect(() => {

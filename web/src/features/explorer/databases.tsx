@@ -69,7 +69,7 @@ interface RelationsProps extends SchemasProps {
   readonly schema: string;
 }
 
-/** Listed in the context of their schema, so that what the panel shows does not depend on the last USE. */
+/** Listed in the context of their schema, so that the panel does not depend on the last USE. */
 function Relations(props: RelationsProps) {
   const { client, context, version, database, schema, onNames } = props;
   const all = useListing<RelationItem>({

@@ -12,7 +12,7 @@ import { TerminateDialog } from "./terminate-dialog";
 
 const REFRESH_EVERY_MS = 5000;
 
-/** The queries that run or should; those that have ended are behind a line of their own, and counted there. */
+/** The queries that run or should run; ended queries are collapsed into one line with their number. */
 export function Queries({ client, context, version, onRun, onRefresh }: ExplorerProps) {
   const [asked, setAsked] = useState<QueryItem | null>(null);
   const listing = useListing<QueryItem>({
@@ -71,7 +71,7 @@ interface QueryEntryProps {
   readonly onTerminate: (query: QueryItem) => void;
 }
 
-/** A query: it opens to its SQL, and says by itself what is wrong with it. */
+/** A query: it expands to its SQL, and shows its error. */
 function QueryEntry({ query, onRun, onTerminate }: QueryEntryProps) {
   const [isOpen, setOpen] = useState(false);
   const describe = {

@@ -13,7 +13,7 @@ interface RowProps {
   readonly actions: readonly RowAction[];
 }
 
-/** An item with what can be done with it beside it: the actions have their own place and cover nothing. */
+/** An item with its actions beside it, in a separate column that covers nothing. */
 export function Row({ children, actions }: RowProps) {
   return (
     <div className="row">

@@ -14,7 +14,7 @@ interface TerminateDialogProps {
   readonly onClose: () => void;
 }
 
-/** Asks before a query is ended: says which one it is, what it reads and writes, and what stays. */
+/** Confirmation of a query's end: shows the query, its sources and sinks, and the remaining objects. */
 export function TerminateDialog({ query, client, context, terminate, onClose }: TerminateDialogProps) {
   const [isWorking, setWorking] = useState(false);
   const [problem, setProblem] = useState("");

@@ -14,7 +14,7 @@ export interface RunStatement {
 }
 
 interface Started {
-  /** Distinguishes this run from earlier ones, whose late answers are ignored. */
+  /** Distinguishes this run from earlier runs, whose late responses are ignored. */
   readonly id: number;
   readonly statement: RunStatement;
   readonly startedAt: number;
@@ -27,7 +27,7 @@ interface Finished extends Started {
 
 export interface StreamOutput {
   readonly kind: "stream";
-  /** Null until the query runs and says what it returns. */
+  /** Null until the query runs and reports its columns. */
   readonly columns: readonly Column[] | null;
   readonly rows: StreamRows;
   /** Message for a reader while no row has come; empty if every record is read. */

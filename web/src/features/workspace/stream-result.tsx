@@ -25,7 +25,7 @@ export function StreamResult({ output, startedAt, finishedAt }: StreamResultProp
   const elapsed = (finishedAt ?? now) - startedAt;
   const isEmpty = view.source.length === 0;
 
-  // Someone who has left the end reads older rows. Once the oldest begin to go, hold still what is being read.
+  // A user who scrolled up reads older rows. When the oldest rows are dropped, keep the visible rows in place.
   const { isPaused, togglePause } = view;
   const isLosingRows = rows.length >= STREAM_ROWS_MAX;
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Runs the statements of a script one after the other, and tells the reducer what happens. */
+/** Runs the statements of a script one after the other, and reports events to the reducer. */
 
 import { useCallback, useEffect, useReducer, useRef } from "react";
 import { openStream } from "../../api/dataplane";
@@ -98,7 +98,7 @@ async function succeeds(
   }
 }
 
-/** Resolves when the stream is over: true when it ended by itself, so that the script goes on. */
+/** Resolves when the stream is over: true when it ended by itself, so that the script continues. */
 function streams(
   { id, statement, signal }: StatementTask,
   offer: StreamOffer,

@@ -10,7 +10,7 @@ export interface StreamView {
   readonly clear: () => void;
 }
 
-/** Rows shown of a stream: as they come, or those at the moment of the pause. */
+/** Visible rows of a stream: live, or the rows at the time of the pause. */
 export function useStreamView(rows: StreamRows): StreamView {
   useSyncExternalStore(rows.subscribe, () => rows.version);
   const [frozen, setFrozen] = useState<{ readonly source: RowSource; readonly received: number } | null>(
