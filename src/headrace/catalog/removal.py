@@ -1,4 +1,4 @@
-"""Objects that a drop removes, and those that prevent it: RESTRICT and CASCADE."""
+"""Objects that a drop removes, and objects that prevent it: RESTRICT and CASCADE."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then say where."""
+        """Start, then print the address."""
         await super().startup(sockets)
         if self.started:
             print(f"headrace ready {self._url}", flush=True)  # noqa: T201 - what whoever started us waits for

@@ -1,4 +1,4 @@
-"""Schema registries, of which a store may have one."""
+"""Schema registries; each store may refer to one."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -18,5 +18,5 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
     )
-    # As text: for SQLite, alembic would write the whole table anew to add a reference, and relations refer to it.
+    # As text: in SQLite, alembic would copy the whole table to add a reference, and relations refer to the table.
     op.execute("ALTER TABLE stores ADD COLUMN schema_registry VARCHAR REFERENCES schema_registries (name)")

@@ -1,4 +1,4 @@
-"""A relation's formats are values of their own, with all that is said of them."""
+"""A relation's formats become separate values with their properties."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every kind of object in one table, with what each depends on; seals are for an object's id, which does not change with its name."""
+"""All objects move into one table with their dependencies; values are sealed for an object's id, which a rename does not change."""
 
 import json
 import uuid
@@ -82,7 +82,7 @@ class _Move:
 
     def namespaces(self) -> None:
         for row in self._rows("organizations"):
-            # It had no times: those of its first pool are near enough.
+            # The organization had no times: the times of its first pool are a good approximation.
             (first,) = self.connection.execute(
                 sa.select(sa.func.min(self.tables["compute_pools"].c.created_at))
             ).one()

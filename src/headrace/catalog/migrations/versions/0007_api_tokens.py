@@ -1,4 +1,4 @@
-"""Tokens have a name, a role and an end; users know since when they are there."""
+"""Tokens get a name, a role and an expiry; users get the time of their creation."""
 
 import uuid
 

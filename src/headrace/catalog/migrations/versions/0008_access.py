@@ -1,4 +1,4 @@
-"""Roles are objects, and grants are rows. Queries remember what their role must have to run them."""
+"""Roles become objects, and grants become rows. Queries store the privileges that their role needs."""
 
 import json
 import uuid

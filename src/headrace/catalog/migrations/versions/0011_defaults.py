@@ -1,4 +1,4 @@
-"""Users have defaults: what their sessions begin with."""
+"""Users get defaults: the initial names of their sessions."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The files of objects, such as the JARs of function sources, are in a table of their own: they are read when they are wanted."""
+"""The files of objects, such as the JARs of function sources, move to a separate table, and are read on demand."""
 
 import sqlalchemy as sa
 from alembic import op

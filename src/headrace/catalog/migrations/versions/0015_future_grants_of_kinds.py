@@ -1,4 +1,4 @@
-"""Grants on what is not there yet, of any kind."""
+"""Grants on future objects of any kind."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0014"
 
 
 def upgrade() -> None:
-    """Add the kind to the key of future grants, which in SQLite takes a new table. Existing ones were for relations."""
+    """Add the kind to the key of future grants, which requires a new table in SQLite. Existing future grants were for relations."""
     rows = op.get_bind().execute(sa.text("SELECT * FROM future_grants")).mappings().all()
     op.drop_table("future_grants")
     table = op.create_table(

@@ -1,4 +1,4 @@
-"""A query may be stopped with the relation that it writes; the index of those that have not ended knows of it."""
+"""A query may be stopped with the relation that it writes; the index of unfinished queries includes this state."""
 
 import sqlalchemy as sa
 from alembic import op

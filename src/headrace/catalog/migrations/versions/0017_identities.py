@@ -1,4 +1,4 @@
-"""API tokens, invitations and the roles of users are of roles and users, not of names; queries need what the owners of their views need."""
+"""API tokens, invitations and users' roles refer to ids instead of names; queries also store the needs of the owners of their views."""
 
 import json
 import uuid
