@@ -1,9 +1,10 @@
 """A driver process without Spark: it uses the real protocol, and the name of a query's first entity selects its behaviour.
 
 `runs`; `late` (its rows are); `user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second
-start on); `ends` (ends without an error); `waits` (for its store, a moment long); `races` (fails in its first generation just as it is
-stopped); `rows` (sends rows until told to stop); `view` (applies the epoch in `epoch.arrow` to the view of the last step); `deaf`
-(runs, and does not end when it is told to); `stubborn` (keeps the process from ending until it is killed).
+start on); `ends` (ends without an error); `waits` (for its store, until there is a file `answers`); `races` (fails in its first
+generation just as it is stopped);
+`rows` (sends rows until told to stop); `view` (applies the epoch in `epoch.arrow` to the view of the last step);
+`deaf` (runs, and does not end when it is told to); `stubborn` (keeps the process from ending until it is killed).
 Every message that it gets is a line of the journal. It imports nothing of Headrace, so that it starts at once: the server checks
 what it says.
 """
@@ -17,6 +18,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +125,9 @@ class FakeDriver:
             self.rows(query)
         elif what == "waits":
             self.send("query_waits", **run, reason="the store is silent", sqlstate="57015", store="store_1")
-            threading.Timer(0.3, self.send, ("query_waits",), run).start()
+            while not self.journal.with_name("answers").exists():
+                time.sleep(0.02)
+            self.send("query_waits", **run)
         elif what == "view":
             self.view(query, message["plan"]["steps"][-1]["view"])
         elif what == "ends":

@@ -103,6 +103,8 @@ async def test_an_error_of_a_store_restarts_a_query_after_growing_delays(bench: 
 async def test_a_query_that_waits_for_its_store_says_so_and_is_not_started_anew(bench: Bench) -> None:
     await bench.engine.start()
     query = bench.query("waits")
+    await bench.until_state(query, S.RESTARTING)
+    bench.end_silence()
     await bench.until(lambda: len(bench.history(query)) >= 3 and bench.history(query)[-1] is S.RUNNING)
     assert bench.engine.silent_store("store_1") is None
     events = [(state, message) for _, state, message in bench.catalog.query_events(query)]
@@ -117,6 +119,7 @@ async def test_a_store_is_silent_while_a_query_waits_for_it(bench: Bench) -> Non
     query = bench.query("waits")
     await bench.until(lambda: bench.engine.silent_store("store_1") == "the store is silent")
     assert bench.engine.silent_store("store_2") is None
+    bench.end_silence()
     await bench.until(lambda: bench.engine.silent_store("store_1") is None)
     await bench.until_state(query, S.RUNNING)
 
