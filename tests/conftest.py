@@ -6,6 +6,7 @@ or use one of the fixtures of `GROUPS`. The longest group runs first.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -55,7 +56,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)  # around xdist, which reads the groups, and pytest's own order
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, None, None]:
+    if not os.environ.get("HEADRACE_FAULTS"):
+        only_faults = [item for item in items if item.get_closest_marker("faults")]
+        config.hook.pytest_deselected(items=only_faults)
+        items[:] = [item for item in items if item not in only_faults]
     groups = {item: _group(item) for item in items}
     lengths = lengths_of(groups)
     for item, group in groups.items():

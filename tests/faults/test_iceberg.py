@@ -50,6 +50,7 @@ def append(lake: Lake, table: str, *numbers: int, glue: bool = False) -> None:
     lake.table(table, glue=glue).append(rows)
 
 
+@pytest.mark.faults
 def test_files_are_put_together_and_snapshots_removed(door: RestDoor, lake: Lake, seed: str) -> None:
     table = f"s{seed}.t"
     door.execute(f"CREATE ENTITY {table} WITH ('iceberg.columns' = 'n BIGINT');")
@@ -69,6 +70,7 @@ def test_files_are_put_together_and_snapshots_removed(door: RestDoor, lake: Lake
         door.stream("SELECT n FROM t;", count=1, when_live=lambda: None)
 
 
+@pytest.mark.faults
 def test_what_running_queries_need_is_kept(door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str) -> None:
     table, topic, copy = f"s{seed}.t", f"n_{seed}", f"copy_{seed}"
     kafka.create(topic)
@@ -134,6 +136,7 @@ def test_what_running_queries_need_is_kept(door: RestDoor, kafka: KafkaClient, l
     expect(1, 2, 3, 4, 5, 6, 7)
 
 
+@pytest.mark.faults
 def test_several_may_commit_at_once(door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str) -> None:
     table, topics = f"s{seed}.t", (f"a_{seed}", f"b_{seed}")
     relation = f"'iceberg.namespace.name' = 's{seed}', 'iceberg.commit.interval.ms' = 0, 'delivery.guarantee' = 'exactly_once'"
@@ -168,6 +171,7 @@ def test_several_may_commit_at_once(door: RestDoor, kafka: KafkaClient, lake: La
     assert held() == expected
 
 
+@pytest.mark.faults
 def test_a_catalog_may_ask_for_tokens_be_away_and_refuse(
     door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str
 ) -> None:
@@ -395,6 +399,7 @@ def door_texts(door: RestDoor) -> str:
     return str(door.execute("LIST STORES;")) + str(door.execute("LIST QUERIES;"))
 
 
+@pytest.mark.faults
 def test_a_role_may_be_assumed(door: RestDoor, lake: Lake, seed: str) -> None:
     with CatalogFront(lake.catalog, lake.aws.uri, {}) as front:
         door.execute(

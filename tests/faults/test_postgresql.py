@@ -162,6 +162,7 @@ def test_no_row_is_lost_or_written_twice(
     door.execute(f"TERMINATE QUERY {table};")
 
 
+@pytest.mark.faults
 def test_lookups_wait_for_their_store_and_see_what_changes(
     postgresql: PostgresServer, door: RestDoor, kafka: KafkaClient, seed: str
 ) -> None:

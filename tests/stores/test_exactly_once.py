@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from harness.databricks import Workspace
+from harness.faults import some
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
 from harness.snowflake import SnowflakeServer
@@ -62,7 +63,7 @@ DEATHS: Mapping[str, Death] = {
 }
 
 
-@pytest.mark.parametrize("kind", DEATHS)
+@pytest.mark.parametrize("kind", some(DEATHS, 2))
 def test_nothing_is_lost_or_doubled_when_the_driver_is_killed_inside_a_batch(
     kind: str, request: pytest.FixtureRequest, kafka: KafkaClient, tmp_path: Path, seed: str
 ) -> None:
