@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from py4j.java_gateway import GatewayParameters, JavaGateway
-from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 from harness.kinesis import ACCESS_KEY, REGION, SECRET_KEY, MotoServer
@@ -81,13 +81,16 @@ class Lake:
 
     def table(self, name: str, *, glue: bool = False) -> Table:
         """A table, `namespace.table`, as PyIceberg sees it now."""
+        return self.tables(glue=glue).load_table(tuple(name.split(".")))
+
+    def tables(self, *, glue: bool = False) -> Catalog:
+        """Return the catalog as PyIceberg sees it."""
         where = (
             {"type": "glue", "glue.endpoint": self.aws.uri} if glue else {"type": "rest", "uri": self.catalog}
         )
         keys = {"access-key-id": ACCESS_KEY, "secret-access-key": SECRET_KEY, "region": REGION}
         of_service = {f"{service}.{key}": text for service in ("s3", "glue") for key, text in keys.items()}
-        catalog = load_catalog("lake", **where, **of_service, **{"s3.endpoint": self.aws.uri})
-        return catalog.load_table(tuple(name.split(".")))
+        return load_catalog("lake", **where, **of_service, **{"s3.endpoint": self.aws.uri})
 
     def rows(self, name: str, *, glue: bool = False) -> list[dict[str, Any]]:
         """Return a table's present content, read by PyIceberg."""

@@ -20,6 +20,7 @@ from pyspark.sql import Row, SparkSession
 
 from harness.authority import Authority
 from harness.registry_front import RegistryFront
+from headrace.connectors.iceberg.spark.writing import malformed_uuid_sql
 from headrace.core.types import DataType, Struct, Timestamp, parse_type
 from headrace.formats.avro import Avro, generated_schema
 from headrace.formats.base import Format
@@ -306,3 +307,32 @@ def test_a_type_that_a_format_lacks_is_refused() -> None:
     assert Primitive().refusal(of["BOOLEAN"]) is not None
     assert Raw().refusal(of["VARCHAR"]) is not None
     assert Primitive().refusal(Struct((("a", Timestamp()), ("b", Timestamp())))) is not None
+
+
+def test_a_malformed_uuid_is_known_at_any_depth(spark: SparkSession) -> None:
+    given = "0A1b2c3d-0000-4000-8000-00000000000f"
+    nested = {
+        "type": "struct",
+        "fields": [
+            {"name": "n", "type": "long"},
+            {
+                "name": "of ours",
+                "type": {"type": "map", "key": "string", "value": {"type": "list", "element": "uuid"}},
+            },
+        ],
+    }
+    for text, malformed in (
+        (given, False),
+        ("1-1-1-1-1", True),
+        (f"{given}\n", True),
+        (given[:-1] + "g", True),
+        (None, False),
+    ):
+        row = spark.createDataFrame(
+            [(text, (1, {"k": [given, text]}))],
+            "a STRING, b STRUCT<n: BIGINT, `of ours`: MAP<STRING, ARRAY<STRING>>>",
+        )
+        for name, kind in (("a", "uuid"), ("b", nested)):
+            (found,) = row.selectExpr(f"coalesce({malformed_uuid_sql(name, kind)}, false)").first() or ()
+            assert found is malformed, (name, text)
+    assert malformed_uuid_sql("b", {"type": "struct", "fields": [{"name": "n", "type": "long"}]}) is None

@@ -12,6 +12,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, NestedField, UUIDType
 
 from harness import clickhouse as clickhouse_server
 from harness import snowflake as snowflake_server
@@ -236,6 +238,10 @@ def test_iceberg(path: Path, in_process: InProcessDoor, kafka: KafkaClient, lake
         in_process, kafka, seed=seed, catalog=lake.catalog, aws=lake.aws.uri, keys=lake.keys, key=lake.key
     )
     runner.iceberg = lake.snapshot
+    # Another tool's table: CREATE ENTITY does not create columns of UUIDs.
+    columns = NestedField(1, "id", UUIDType(), required=True), NestedField(2, "n", IntegerType())
+    lake.tables().create_namespace(f"u{seed}")
+    lake.tables().create_table(f"u{seed}.ids", Schema(*columns, identifier_field_ids=[1]))
     runner.run(path)
 
 

@@ -2,7 +2,7 @@ package io.headrace.iceberg
 
 import scala.jdk.CollectionConverters.IterableHasAsScala
 
-import org.apache.iceberg.{Snapshot, Table}
+import org.apache.iceberg.{SchemaParser, Snapshot, Table}
 import org.apache.iceberg.spark.Spark3Util
 import org.apache.iceberg.util.SnapshotUtil
 import org.apache.spark.sql.SparkSession
@@ -30,6 +30,9 @@ object StoreTables {
       oldest.parentId() == null || oldest.timestampMillis() <= since
     }
   }
+
+  /** A table's schema, as Iceberg's specification writes it in JSON. */
+  def schema(session: SparkSession, name: String): String = SchemaParser.toJson(load(session, name).schema())
 
   /** True if the history is complete: none of the oldest snapshots has been removed. */
   def isWhole(session: SparkSession, name: String): Boolean = {
