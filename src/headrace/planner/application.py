@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Sharing:
-    """A source that several queries read, which are named by what they write."""
+    """A source that several queries read. The queries are named by their sinks."""
 
     scan: Scan
     parts: tuple[int, ...]

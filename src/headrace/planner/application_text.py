@@ -42,7 +42,7 @@ def _counted(number: int, one: str, several: str) -> str:
 
 @dataclass(frozen=True)
 class ApplicationStatement:
-    """A statement of an application for DESCRIBE: its text, what it creates, what its query writes, and what that reads by name."""
+    """A statement of an application for DESCRIBE: its text, the object it creates, and the names of its query's sink and sources."""
 
     text: str
     ddl: RelationFact | None

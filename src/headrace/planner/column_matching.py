@@ -17,7 +17,7 @@ from headrace.core.sqlstate import SqlState
 
 
 def output_items(root: LogicalNode) -> tuple[Item, ...]:
-    """Return the output columns of a plan with what computes them."""
+    """Return the output columns of a plan with the expressions that compute them."""
     while isinstance(root, Sort | Limit):
         root = root.input
     if isinstance(root, Project | Aggregate):

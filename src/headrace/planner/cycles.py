@@ -1,4 +1,4 @@
-"""Queries that would read what they write, by themselves or through others: their rows would go round for ever."""
+"""Cycles of queries: a query that reads its own output, directly or through other queries, would process its rows for ever."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Output:
 
 
 HIDDEN = ""
-"""In place of a name that is not to be told."""
+"""Stands for a name that the user may not see."""
 _UNSEEN = "a query that you may not see"
 
 Reads = Callable[[Relation, tuple[str, ...]], bool]
-"""Whether a relation reads what is at a place; it may be over several entities."""
+"""Tests whether a relation reads the entity at a place. A relation may be over several entities."""
 
 
 def over(relation: Relation, place: tuple[str, ...]) -> bool:
@@ -55,10 +55,9 @@ def refuse_cycle(
     reads: Reads = over,
     known: Callable[[Relation], bool] = lambda _: True,
 ) -> None:
-    """Raises UserError 42P16, at `span`, when what `new` writes comes back to it, directly or through `others`; names only relations that
-    are `known`.
+    """Raise UserError 42P16, at `span`, if `new` reads its own output, directly or through `others`; the text names only `known` relations.
 
-    Relations are one where they are over the same entity of the same store.
+    Two relations over the same entity of the same store count as one.
     """
     way = _way_back(new, list(others), reads)
     if way is None:
@@ -82,7 +81,7 @@ _Hop = tuple[Relation, Flow, Output]
 
 
 def _way_back(new: Flow, others: Sequence[Flow], reads: Reads) -> list[_Hop] | None:
-    """Return the shortest round, as (what is read, by which query, which writes what) from `new` on; None when there is none."""
+    """Return the shortest cycle from `new` on as (relation read, query, relation written); None if there is no cycle."""
     reached = {output.place for output in new.outputs}
     ways: list[tuple[Output, list[_Hop], Output]] = [(output, [], output) for output in new.outputs]
     for first, way, end in ways:  # which grows

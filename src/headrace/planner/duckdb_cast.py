@@ -9,7 +9,7 @@ from headrace.core.types import BOOLEAN, DATE, DOUBLE, FLOAT, INTEGRAL, DataType
 
 
 def cast(operand: str, source: DataType, target: DataType, type_name: str, *, safe: bool) -> str:
-    """Return `operand` of the type `source` as `target`, which DuckDB calls `type_name`; with `safe` what cannot be is NULL."""
+    """Return `operand` of the type `source` cast to `target`, DuckDB's `type_name`. With `safe`, a value that does not fit is NULL."""
     word = "TRY_CAST" if safe else "CAST"
     if isinstance(source, Varchar):
         operand = _of_text(operand, target, safe=safe)

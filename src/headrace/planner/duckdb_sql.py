@@ -27,7 +27,7 @@ def text_literal(value: str) -> str:
 
 
 def number_literal(text: str, kind: DataType) -> str:
-    """Return a number, or TRUE or FALSE; DuckDB gives numbers types of its own."""
+    """Return a number, or TRUE or FALSE, with its type, since DuckDB would choose other types for numbers."""
     return (
         f"CAST({text} AS {type_name(kind)})"
         if kind in (BIGINT, DOUBLE) or isinstance(kind, Decimal)

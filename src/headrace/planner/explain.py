@@ -78,7 +78,7 @@ def explain_running(plan: physical.SparkPlan) -> str:
     return "\n".join([*_mode(plan), "Spark plan:", *_steps(plan)])
 
 
-# --- what comes out
+# --- output
 
 
 def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) -> Iterator[str]:

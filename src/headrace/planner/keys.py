@@ -30,7 +30,7 @@ from headrace.core.types import DataType, Struct
 from headrace.formats.primitive import Primitive
 
 WITH_SCHEMAS = ("avro", "protobuf")
-"""Formats whose keys have a schema of their own, as their values have."""
+"""Formats whose keys have their own schema, as their values do."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ def stream_key(
     *,
     required: bool = True,
 ) -> Key:
-    """Return PARTITION BY, else `key.columns`, else the carried key; raises UserError 3D008 (both given, misfit) or 42703.
+    """Return PARTITION BY, else `key.columns`, else the source's key. Raises UserError 3D008 (both specified, misfit) or 42703.
 
-    If there is none of these, a format for keys raises 3D021 where it is `required`; else the records have no key.
+    Without any of these the records have no key, and a key format raises 3D021 if it is `required`.
 
-    A key of named columns is in the format that is wanted, else in that of the values where it has names for columns, else JSON.
+    A key of named columns has the specified format, else the format of the values if it names columns, else JSON.
     """
     schema = logical.schema
     named = reader.take(KEY_COLUMNS)
@@ -141,7 +141,7 @@ def _carried(logical: LogicalPlan, key_format: str | None, span: Span | None, *,
 
 
 def carrying_scan(root: LogicalNode) -> Scan | None:
-    """Return the source whose records the output rows are, one by one; None when rows are made of several."""
+    """Return the source if each output row is one of its records; None if rows combine several records."""
     node = root
     while isinstance(node, Project | Filter | TimeWindow | Unnest | TemporalJoin | LookupJoin):
         node = node.left if isinstance(node, TemporalJoin | LookupJoin) else node.input

@@ -1,7 +1,7 @@
 """Change mode of each edge of a plan, and the conversions between modes.
 
-The sink says what it takes, every operator what its inputs must be, and `place` puts a `Normalize` where upserts must become
-signed rows and a `Materialize` where signed rows must become upserts. What cannot be right is refused here, with the reason.
+The sink and each operator declare which modes they accept as input. `place` inserts a `Normalize` where upserts must become signed
+rows, and a `Materialize` where signed rows must become upserts. A query whose result could not be right is refused here, with the reason.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Mode(Enum):
 
 
 class _Conversion(LogicalNode):
-    """The same rows, said in another mode."""
+    """The same rows in another mode."""
 
     input: LogicalNode
 
@@ -77,7 +77,7 @@ class Materialize(_Conversion):
 
 @dataclass(frozen=True)
 class Operator:
-    """A node with the mode of the rows that it gives, over its inputs with theirs. `traits` are the node's."""
+    """A node, the mode of its output, and its inputs with their modes. `traits` are the node's."""
 
     node: LogicalNode
     mode: Mode
@@ -93,7 +93,7 @@ def operators(operator: Operator) -> list[Operator]:
 def place(node: LogicalNode, *accepted: Mode) -> Operator:
     """Return the operators of a tree whose consumer accepts `accepted`, its preferred mode first; append-only rows are always accepted.
 
-    Raises UserError 0A000 where no operator can give the right rows.
+    Raises UserError 0A000 if no operator can return the right rows.
     """
     operator = _PLACED[type(node)](node, accepted)
     if operator.mode is Mode.INSERT or operator.mode in accepted:
@@ -119,7 +119,10 @@ def _scan(node: Scan, _accepted: _Accepted) -> Operator:
 
 
 def _row_by_row(node: Filter | Project | Subquery | Limit, accepted: _Accepted) -> Operator:
-    """Place a node that treats each row by itself; but an upsert needs its key, or its deletion could not be applied."""
+    """Place a node that processes each row by itself, in the mode of its input.
+
+    Without a key, upserts are not accepted as input: the consumer could not find the row that an upsert replaces or deletes.
+    """
     node_traits = traits(node)
     keyed = node_traits.key is not None
     below = tuple(mode for mode in (*accepted, Mode.SIGNED) if keyed or mode is not Mode.UPSERT)
@@ -141,7 +144,7 @@ def _time_window(node: TimeWindow, _accepted: _Accepted) -> Operator:
 
 
 def _timed(node: LogicalNode, what: str, span: Span | None) -> Operator:
-    """Return an input that must be rows that stay and have an event time. Raises UserError 0A000 for any other."""
+    """Return an input that must be append-only and have an event time. Raises UserError 0A000 for any other."""
     node_traits = traits(node)
     if not node_traits.insert_only:
         raise UserError(
@@ -234,7 +237,7 @@ def _single_row(node: SingleRow, _accepted: _Accepted) -> Operator:
 
 
 def span_of(node: LogicalNode) -> Span | None:
-    """Return the first place in the statement that is known of a node or of what is below it."""
+    """Return the first known place in the statement of a node or of a node below it."""
     return next((span for part in walk(node) if (span := getattr(part, "span", None)) is not None), None)
 
 

@@ -74,7 +74,7 @@ def placed(logical: LogicalPlan, sink: Sink) -> Operator:
 
 
 def state_warning(logical: LogicalPlan, sink: Sink) -> str | None:
-    """Return the operators whose state nothing bounds, and what would; None when all state is bounded."""
+    """Return the operators with unbounded state, and what would bound it; None if all state is bounded."""
     return warning(states(placed(logical, sink), logical.properties.state_ttl_ms))
 
 
@@ -102,7 +102,7 @@ def _placed(root: LogicalNode, sink: Sink) -> Operator:
             if isinstance(root, Project):
                 below = place(root.input, Mode.UPSERT, Mode.SIGNED)
                 if below.mode is Mode.UPSERT:
-                    # A reader is told what a row does to a key, though the query may not select that.
+                    # A reader gets the kind of each row's change to its key, even if the query does not select the key.
                     return Operator(root, below.mode, traits(root), (below,))
             return place(root, Mode.UPSERT, Mode.SIGNED)
 
@@ -186,7 +186,7 @@ class Planner:
             selects=SELECTS,
             time=watermarked or (isinstance(sink, EntitySink) and sink.kind is RelationKind.CHANGELOG),
             watermarked=watermarked,
-            # Spark gives updates or final rows for a whole query: those of an application agree on final ones.
+            # Spark emits either updates or final rows for a whole query. An application's queries share final rows.
             append_only=within is not None or any(_is_windowed(item.node) for item in all_operators),
             interactive=isinstance(sink, ResultSink),
             state_ttl_ms=ttl,
@@ -229,7 +229,7 @@ class Planner:
         )
 
     def _has_unselected_key(self) -> bool:
-        """True when a reader is told what each row does to a key that the query does not select."""
+        """True if a reader gets the kind of each row's change to a key that the query does not select."""
         if not isinstance(self._sink, ResultSink) or self._operator.mode is not Mode.UPSERT:
             return False
         if isinstance(self._root, Aggregate) and not self._root.group_by:

@@ -1,4 +1,4 @@
-"""Rewritings of the logical plan before it becomes steps: what Spark cannot run as written, and what saves state."""
+"""Rewrite rules of the logical plan: for constructs that Spark cannot run as written, and to save state."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ def sink_reader(
     what: str = "a sink",
     relation: Relation | None = None,
 ) -> PropertyReader:
-    """Reads what a sink of a store type may be given in `scope`; raises UserError 3D008 for anything else.
+    """Read the properties that a sink of a store type accepts in `scope`. Raises UserError 3D008 for any other property.
 
-    The `relation` that is written, if it is there, says how it is to be, where the statement does not: not how its key is made.
+    An existing `relation` supplies the properties that the statement omits, except those of the key.
     """
     own = of_scope(connector.properties, scope) if connector is not None else ()
     specs = (*of_scope(dialect.DIALECT, scope), *own)
@@ -178,9 +178,9 @@ def creation_options(
     existing: EntityDescription | None,
     source: EntityDescription | None,
 ) -> dict[str, str] | None:
-    """Return the properties with which a missing entity is made, those of its layout as `source` has them if nothing is said.
+    """Return the properties to create a missing entity with; layout properties that are not specified are those of `source`.
 
-    None when it exists. Raises UserError 3D008 if its layout is contradicted, 3D021 if a source of another type has none like it.
+    None if the entity exists. Raises UserError 3D008 if its layout is contradicted, 3D021 if a source of another type has none like it.
     """
     layout = checked_layout(reader, connector, entity, existing)
     settings = {
@@ -240,12 +240,12 @@ _DETAILS: dict[str, PropertySpec[Any]] = {
     "timestamps": dialect.TIMESTAMP_FORMAT,
     "delimiter": dialect.DELIMITER,
 }
-"""What else may be said of a format, by the field that it becomes."""
+"""Further properties of a format, by the field that they set."""
 
 
 @dataclass(frozen=True)
 class SchemaPlaces:
-    """Schemas available to a store's records: its registry, and the descriptor sources, whose bytes are by name."""
+    """Schemas available to a store's records: its registry, and the bytes of the descriptor sources by name."""
 
     registry: str | None = None
     descriptors: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -379,7 +379,7 @@ def _of_message(written: str, places: SchemaPlaces, span: Span | None) -> Protob
 def guarantee(
     reader: PropertyReader, sink: RecordSink | RowSink | None, connector: StoreDescriptor
 ) -> Guarantee:
-    """Return the delivery guarantee, at least once if nothing is said. Raises UserError 0A000 or 3D008."""
+    """Return the delivery guarantee, by default at least once. Raises UserError 0A000 or 3D008."""
     if reader.take(dialect.TIMESTAMP_STRATEGY) == "event.time":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -400,7 +400,7 @@ def guarantee(
 
 
 def timestamp_column(schema: Schema, reader: PropertyReader) -> str | None:
-    """Return the event-time column that 'timestamp' names, if it is given; raises UserError 42703."""
+    """Return the event-time column that 'timestamp' names, if it is specified. Raises UserError 42703."""
     name = reader.take(dialect.TIMESTAMP)
     if name is not None and schema.column(name) is None:
         raise UserError(

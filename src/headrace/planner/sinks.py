@@ -134,7 +134,7 @@ def physical_columns(schema: Schema) -> list[physical.Column]:
     ]
 
 
-# --- what the statement handler asks first
+# --- questions of the statement handler
 
 
 def leftmost(logical: LogicalPlan) -> Relation:
@@ -418,7 +418,7 @@ def view_sink(
 
 
 def wrong_kind(statement: str, logical: LogicalPlan, kind: RelationKind) -> UserError:
-    """Return the error of a query whose kind is not its sink's; the text is the one that clients know."""
+    """Return the error of a query whose kind is not its sink's. Clients depend on its text."""
     result_kind = logical.kind.name
     hint = f"This query returns a {result_kind}: use CREATE {result_kind} … AS."
     views = [relation.name for relation in logical.named if relation.kind is RelationKind.MATERIALIZED_VIEW]
@@ -514,7 +514,7 @@ def _is_without_key(root: LogicalNode) -> bool:
 
 
 def _key_below(root: LogicalNode, *, missing: bool = False) -> list[str] | None:
-    """Return the columns that a select list would have to have, as a statement names them; with `missing` those that it lacks."""
+    """Return the columns that a select list must contain, in SQL; with `missing`, only the columns that it lacks."""
     if not isinstance(root, Project):
         return None
     key = traits(root.input).key

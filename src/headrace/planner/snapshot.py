@@ -40,8 +40,10 @@ from headrace.planner.view_reads import ViewRead, view_reads
 
 @dataclass(frozen=True)
 class SnapshotQuery:
-    """The query that the view store runs, the columns of the answer, and what it reads of each view. Every column is cast to its
-    declared type."""
+    """The query that the view store runs, the columns of the answer, and the columns read of each view.
+
+    Each column is cast to its declared type.
+    """
 
     sql: str
     columns: tuple[ResultColumn, ...]
@@ -56,7 +58,7 @@ def view_table(relation: Relation) -> str:
 def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] = view_table) -> SnapshotQuery:
     """Return the DuckDB query of a plan whose relations are all materialized views.
 
-    `table` gives a relation's table as SQL text. Raises UserError 0A000 for a construct that only continuous queries have.
+    `table` returns a relation's table as SQL text. Raises UserError 0A000 for a construct that only continuous queries support.
     """
     if not logical.snapshot:
         raise UserError(
@@ -73,8 +75,7 @@ def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] =
 
 
 def spark_query(root: LogicalNode, table: Callable[[Scan], str]) -> str:
-    """Return the Spark SQL of a query that has an end; `table` gives the name under which Spark knows a source. Raises as
-    `compile_snapshot`."""
+    """Return the Spark SQL of a bounded query; `table` returns Spark's name of a source. Raises as `compile_snapshot` does."""
     return _Printer(SPARK, table).query(root)
 
 

@@ -16,7 +16,7 @@ from headrace.planner.snapshot import spark_query
 
 
 def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
-    """Return the plan of a query that reads tables and nothing else. Raises UserError 0A000 for what reads views beside them."""
+    """Return the plan of a query that reads only tables. Raises UserError 0A000 for a query that also reads views."""
     other = next((scan for scan in logical.scans if scan.relation.kind is not RelationKind.TABLE), None)
     if other is not None:
         raise UserError(

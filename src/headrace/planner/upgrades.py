@@ -32,7 +32,7 @@ def _step_to_3(step: dict[str, Any]) -> dict[str, Any]:
         case "read_entity" | "write_entity":
             return {**step, "entity": [step["entity"]]}
         case "decode_rows":
-            # Times were read in either layout, whatever the step said.
+            # Times were read in either layout, whatever the step specified.
             return {**_with_formats(step, None), "flat_metadata": True}
         case "encode_rows":
             return _with_formats(step, step["timestamp_format"])
@@ -56,11 +56,11 @@ def _to_4(plan: dict[str, Any]) -> dict[str, Any]:
 
 
 UPGRADES: Mapping[int, Upgrade] = {1: _to_2, 2: _to_3, 3: _to_4}
-"""By the version that a function takes; it gives the next one."""
+"""Plan version to the function that converts it to the next version."""
 
 
 STATE_LEFT_BEHIND: Mapping[int, frozenset[str]] = {1: frozenset({"temporal_join"})}
-"""Plan version to the steps whose state this release cannot read: it is kept in another form now."""
+"""Plan version to the steps whose state this release cannot read, since its format has changed."""
 
 
 def refuse_unreadable_state(plan: dict[str, Any]) -> None:

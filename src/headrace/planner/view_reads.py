@@ -1,7 +1,8 @@
 """Reads of materialized views by a query whose view store is elsewhere (ADR 40), and of system relations that do not hold all their rows
 (ADR 36). Pure.
 
-The query itself stays whole. So a read may give more rows than count, never fewer, and what is not understood here is simply read.
+The query itself is not changed. A read may therefore return more rows than the query uses, never fewer, and a condition that is not
+understood here does not restrict the read.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class ViewRead:
 
 
 def view_reads(root: LogicalNode) -> tuple[ViewRead, ...]:
-    """Return a read for each view of a query; a view that is read more than once gets what all reads need."""
+    """Return a read for each view of a query; one read serves all uses of a view."""
     reads = _reads(root, RelationKind.MATERIALIZED_VIEW)
     only = next(iter(reads.values()), None)
     if len(reads) == 1 and only is not None and (limit := _limit(root)) is not None:
@@ -88,9 +89,9 @@ def view_reads(root: LogicalNode) -> tuple[ViewRead, ...]:
 
 
 def system_conditions(root: LogicalNode) -> dict[str, tuple[Condition, ...]]:
-    """Return what must be true of the rows of each system relation, by its id.
+    """Return the conditions on the rows of each system relation, by its id.
 
-    Nothing must be of one that a query reads twice under different conditions.
+    A relation that a query reads twice under different conditions has none.
     """
     return {read.view: read.conditions for read in _reads(root, RelationKind.SYSTEM).values()}
 
@@ -123,7 +124,7 @@ def _both(one: ViewRead, other: ViewRead) -> ViewRead:
 
 
 def _scans(node: LogicalNode, above: Sequence[Expression]) -> Iterator[tuple[Scan, Sequence[Expression]]]:
-    """Yield each scan with what must be true of its rows."""
+    """Yield each scan with the conditions on its rows."""
     match node:
         case Scan():
             yield node, above

@@ -67,7 +67,7 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
     except ChannelClosedError:
         pass
     except HeadraceError as error:
-        # One line, which is what the server reads of it.
+        # One line, since the server reads one.
         reason = f"{error.message}. {error.hint}" if error.hint else error.message
         logging.getLogger(__name__).error("%s%s", DRIVER_FAILED, reason)
         return DRIVER_REFUSED if isinstance(error, UserError) else 1

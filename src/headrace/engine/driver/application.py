@@ -30,8 +30,11 @@ from headrace.planner.physical import SparkPlan
 
 
 class RunningApplication:
-    """The parts of one plan, to be used as a `RunningQuery`. Each has a checkpoint in that of the whole, and a name that is told in
-    what it writes to recognise itself: they stay what they are from one start to the next."""
+    """The parts of one plan, with the interface of `RunningQuery`.
+
+    Each part has a checkpoint inside that of the application, and a name under which it marks its output. Both are the same after
+    a restart.
+    """
 
     def __init__(
         self,
@@ -70,7 +73,7 @@ class RunningApplication:
 
     @property
     def was_started(self) -> bool:
-        """True if Spark was asked to start any part."""
+        """True if the start of any part has been requested of Spark."""
         return any(part.was_started for part in self._parts)
 
     def start(self, *, after: Run | None = None) -> None:
@@ -151,7 +154,7 @@ class RunningApplication:
 
 
 class _PartChannel:
-    """The way of one part to the server: what it writes goes on, what it says is heard."""
+    """The channel of one part: forwards its rows to the server, and keeps its reports for the application."""
 
     def __init__(self, channel: Channel, hear: Callable[[Message], None]) -> None:
         self._channel = channel

@@ -135,7 +135,7 @@ def build(
 
 
 def add_steps(work: Build, steps: Iterable[physical.Step]) -> Build:
-    """Return `work`, with a DataFrame for each of the steps, which come after those that they read."""
+    """Return `work` with a DataFrame for each step. Each step comes after the steps that it reads."""
     for step in steps:
         work.frames[step.id] = BUILDERS[step.step](work, step)
     return work

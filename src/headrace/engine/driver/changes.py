@@ -12,9 +12,9 @@ KEYS_REMEMBERED_MAX = 100_000
 
 
 class RowKinds:
-    """Tells the kinds of one stream's rows, from the keys that it has shown; of those it remembers `remembered_max`.
+    """Classifies the rows of one stream (insert, update, delete) by the keys that it has shown; remembers `remembered_max` keys.
 
-    When there are more, a row of a key that is not remembered is an update: it may be new, and that is no longer known.
+    When there are more keys, a row of an unknown key counts as an update, although the key may be new.
     """
 
     def __init__(self, changes: Changes, *, remembered_max: int = KEYS_REMEMBERED_MAX) -> None:
@@ -45,9 +45,9 @@ class RowKinds:
 
 
 class ChangeReader:
-    """Makes rows of wire text and their kinds of a batch's rows, which have `columns`: those of the result `names`, then hidden ones.
+    """Converts the rows of a batch to wire text and kinds. Their `columns` are those of the result `names`, then hidden ones.
 
-    A deletion shows its key; the other columns of its row are NULL, whatever ended it.
+    A deletion shows its key. The other columns of its row are NULL, whatever the cause of the deletion.
     """
 
     def __init__(

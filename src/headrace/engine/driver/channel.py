@@ -66,7 +66,7 @@ class Channel:
     def ask(
         self, make: Callable[[int], Rows | ApplyView], payload: bytes, *, stopped: threading.Event
     ) -> Ack:
-        """Send what `make` gives for a new sequence and wait for its Ack; one that says stop when `stopped` is set first."""
+        """Send the message of `make` for a new sequence, and wait for its Ack. Return an Ack with `stop` if `stopped` is set first."""
         sequence = next(self._sequences)
         answer = self._waiting[sequence] = _Answer()
         try:

@@ -94,7 +94,7 @@ def _read_json(path: Path) -> None:
 
 
 def _read_log(path: Path) -> None:
-    """Read a version and at least one line; those that begin as JSON must be JSON."""
+    """Read a version and at least one line. A line that begins like JSON must be JSON."""
     version, *lines = path.read_text(encoding="utf-8").splitlines()
     if not version.startswith("v") or not any(lines):
         raise ValueError("the file has no entry")
@@ -119,7 +119,7 @@ def _read_changelog(path: Path) -> None:
 
 
 def _read_snapshot(path: Path) -> None:
-    """Read the archive, and compare the lengths of RocksDB's files with those that it names. Raises _DamagedError for such a file."""
+    """Read the archive, and compare the lengths of RocksDB's files with those that it lists. Raises _DamagedError for a difference."""
     with zipfile.ZipFile(path) as archive:
         if archive.testzip() is not None:
             raise ValueError("an entry of the archive is damaged")

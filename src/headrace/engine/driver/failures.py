@@ -1,6 +1,6 @@
-"""Classification of failures for users: SQLSTATE, one sentence, a hint, and whose fault it is.
+"""Classification of failures for users: SQLSTATE, one sentence, a hint, and the domain (user, external or internal).
 
-The trace stays in the driver's log. No text holds a secret of a store.
+The trace stays in the driver's log. No text contains a secret of a store.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ UNCLASSIFIED = Failure(
     "internal",
     "",
 )
-"""Of a query of which no more is known."""
+"""The failure of a query if its cause could not be classified."""
 
 
 def classify(error: BaseException, start: StartQuery) -> Failure:
@@ -141,7 +141,7 @@ def began_slowly(text: str) -> bool:
 
 
 def slow_begin() -> ExternalError:
-    """Return what to say while the Python process of a source does not start; Spark does not know why."""
+    """Return the text for a source whose Python process does not start; Spark does not report the reason."""
     return ExternalError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
         "the Python process that reads the query's source has not started in the ten seconds that Spark waits for it",

@@ -1,8 +1,8 @@
 """Comparison of a query's entities with those of its checkpoint. ADR 49 gives the reasons.
 
-An offset is a number: in a topic that was deleted and created again it is a place among other records, and going on from there would
-leave records out in silence. So what an entity was when the query began is kept beside the offsets, and compared at each start and
-while the query runs: topics and streams every ten seconds, tables that are written before a batch.
+An offset is a number. In a topic that was deleted and created again it is a position among other records, and a query that continued
+there would skip records silently. Therefore the identity of each entity is stored beside the offsets when the query begins. It is
+compared at each start and while the query runs: that of topics and streams every ten seconds, that of written tables before a batch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Identify = Callable[[EntityPath], Mapping[str, str]]
 
 
 class _Use(NamedTuple):
-    """A step, and the entity that it reads or writes: a table, or what has records."""
+    """A step, and the entity that it reads or writes: a table, or an entity of records."""
 
     step: str
     store: Store
@@ -37,7 +37,7 @@ class _Use(NamedTuple):
 
 
 class Identities:
-    """Identities of the entities that a query reads, and of those that it writes exactly once; empty for stores without identities.
+    """Identities of the entities that a query reads or writes exactly once; empty for stores without identities.
 
     `begin` and `compare` raise UserError 22000 where an entity is another one than the checkpoint belongs to.
     """
@@ -62,7 +62,7 @@ class Identities:
         self._began = self._compared = 0.0
 
     def begin(self) -> None:
-        """Compare the entities with those of the checkpoint, before anything is read. Nothing is written: `keep` does that.
+        """Compare the entities with those of the checkpoint, before anything is read. `keep` writes them.
 
         A checkpoint without identities, of an earlier release, takes those of now.
         """
@@ -90,7 +90,7 @@ class Identities:
         write_atomically(self._checkpoint / IDENTITIES, json.dumps(self._known))
 
     def compare(self, watch: StoreWatch) -> None:
-        """Compare with what the stores have answered since the query began, and keep what they name for the first time."""
+        """Compare with the answers of the stores since the query began, and keep identities that are new."""
         if self._compare(
             {
                 use: watch.identity(use.store, use.entity, since=self._began)

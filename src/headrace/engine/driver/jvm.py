@@ -1,4 +1,4 @@
-"""The one door to Spark's JVM, for what pyspark has no Python for."""
+"""Access to Spark's JVM where pyspark has no Python interface."""
 
 from __future__ import annotations
 

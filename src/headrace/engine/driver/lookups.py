@@ -1,7 +1,6 @@
-"""Rows of a table for those of a stream, by key: what Spark's Python workers do for each Arrow batch of rows, and the tables that
-are kept whole for them.
+"""Lookup joins: Spark's Python workers read the rows of a table for each Arrow batch of a stream, by key, or use a table kept whole.
 
-See docs/adr/0033 for what the result promises.
+docs/adr/0033 describes what the result promises.
 """
 
 from __future__ import annotations

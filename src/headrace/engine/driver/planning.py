@@ -12,7 +12,7 @@ from headrace.engine.driver.jvm import jvm
 
 
 class PlanningTime:
-    """Counts from now on what the JVM does for the thread that makes it, and after `begun` what Spark does to plan batches."""
+    """Counts the JVM's work for the thread that creates it and, after `begun`, Spark's work to plan batches."""
 
     def __init__(self, session: SparkSession) -> None:
         self._clock = jvm(session).io.headrace.spark.ProcessorTime

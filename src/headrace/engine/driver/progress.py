@@ -24,7 +24,7 @@ _YEAR_1_MS = -62_135_596_800_000
 
 
 class ProgressReader:
-    """Reads one running query; remembers what was read."""
+    """Reads the progress of one running query, and remembers the last reading."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ def _dropped(batches: list[dict[str, Any]]) -> int:
 
 
 def watermark_ms(batch: dict[str, Any], described: dict[str, Any]) -> int | None:
-    """Return a query's watermark, of what its run says or else of its last batch as Spark reports it; None while there is none."""
+    """Return a query's watermark from its run, else from its last batch as Spark reports it; None while there is none."""
     ms: int | None = described.get("watermarkMs")
     text = batch.get("eventTime", {}).get("watermark")
     if ms is None and text:

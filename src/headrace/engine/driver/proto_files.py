@@ -13,7 +13,7 @@ class ProtoFiles:
     """See the JVM's trait of this name: a question in JSON, and an answer in JSON."""
 
     def descriptors(self, question: str) -> str:
-        """Return the files of a schema's text and of what it imports, that of the text last; or the reason why there are none."""
+        """Return the files that a schema's text imports, then its own; or the reason why there are none."""
         request: dict[str, Any] = json.loads(question)
         try:
             parsed = of_text(request["text"], list(request["imports"].items()))

@@ -48,7 +48,7 @@ class Run(Protocol):
 
     @property
     def was_started(self) -> bool:
-        """True if Spark was asked to start it."""
+        """True if its start has been requested of Spark."""
         ...
 
     def stop(self) -> None:
@@ -103,7 +103,7 @@ class RunningQuery:
 
     @property
     def was_started(self) -> bool:
-        """True if Spark was asked to start it."""
+        """True if its start has been requested of Spark."""
         return self._was_started
 
     @property
@@ -215,7 +215,7 @@ class RunningQuery:
             self._report(failure)
 
     def _live(self) -> Failure | None:
-        """Runs the query to its end; what made it fail, if it failed."""
+        """Run the query to its end. Return the failure if it failed."""
         try:
             if self._after is not None:
                 self._after.stop()
@@ -234,16 +234,16 @@ class RunningQuery:
         try:
             failure = classify(error, self._start)
             if failure.domain == "external" and self._silence is not None:
-                # It knows which store, and where.
+                # The report of silence names the store and its address.
                 failure = replace(classify(self._silence, self._start), trace=failure.trace)
         except Exception as other:  # noqa: BLE001 - logged below
-            # Without what it was raised in the midst of: that may hold secrets.
+            # Without the exception during which it was raised, which may contain secrets.
             trace = "".join(traceback.format_exception(other, chain=False))
             logger.error("cannot classify the failure of query %s\n%s", self.id, trace)
             failure = UNCLASSIFIED
         logger.error("query %s failed\n%s", self.id, failure.trace)
         if failure.domain == "internal" and not self._jvm_answers():
-            # This process ends with its JVM before the wait is over: that is what the server is to hear of.
+            # This process ends with its JVM before the wait is over, and the server then reports the end of the driver.
             time.sleep(_JVM_END_S)
         return failure
 
@@ -329,7 +329,7 @@ class RunningQuery:
                 )
 
     def _answer(self, work: Build, step: WriteResults | OptimizeEntity) -> None:
-        """Runs a plan that has an end and no stream, whose jobs `stop` finds by their tag."""
+        """Runs a bounded plan without a stream. `stop` finds its jobs by their tag."""
         with self._lock:
             if self._sink.stopping.is_set():
                 return
@@ -349,7 +349,7 @@ class RunningQuery:
         most, last = self._records_per_batch(), self._query.lastProgress if self._query is not None else None
         if most is None or last is None:
             return False
-        # Half, since what counts offsets counts some that are no records: marks of transactions, compacted ones.
+        # Half, since some offsets have no record: markers of transactions, and compacted records.
         return any(source.numInputRows > most // 2 for source in last.sources)
 
     def _triggered(self, writer: DataStreamWriter, session: SparkSession, poll_ms: int) -> DataStreamWriter:
@@ -370,7 +370,7 @@ class RunningQuery:
         return writer
 
     def _finish(self) -> None:
-        """Stop the query because its sink is complete. Called from a batch, whose thread Spark would wait for: so in another thread."""
+        """Stop the query because its sink is complete. Spark would wait for the calling batch, so another thread stops the query."""
         self._sink.stopping.set()
         threading.Thread(target=self.stop, daemon=True).start()
 

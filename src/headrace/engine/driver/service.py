@@ -31,7 +31,7 @@ class DriverService:
         self._lock = threading.Lock()
 
     def run(self) -> bool:
-        """Serve until the end; True when the server asked for it, False when the connection ended."""
+        """Serve until the end. Return True if the server requested the end, False if the connection ended."""
         threading.Thread(target=self._report, name="progress", daemon=True).start()
         for message in self._channel.messages():
             if isinstance(message, Shutdown):

@@ -46,7 +46,10 @@ _EXTENSIONS = "io.headrace.spark.HeadraceExtensions"
 _EARLY_WATERMARKS = "org.apache.spark.sql.headrace.EarlyWatermarks"
 _SERIALIZER = "io.headrace.spark.HadoopSettingsSerializer"
 _BATCHES_PER_SNAPSHOT = 100
-"""Of state kept by changelogs. Each flushes RocksDB and starts a process; a restart goes through the changelogs since the last one."""
+"""Batches between two snapshots of state.
+
+A snapshot flushes RocksDB and starts a process; a restart replays the changelogs since the last snapshot.
+"""
 _REPEATING_LOGGERS = (
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
@@ -67,19 +70,19 @@ _AUTHENTICATED = {
     "spark.network.crypto.authEngineVersion": "2",
     "spark.network.crypto.saslFallback": "false",
 }
-"""Who speaks to Spark's ports must know the secret, and what is spoken is encrypted."""
+"""Spark's ports require the secret of each peer, and encrypt the traffic."""
 _REDACTED = "(?i)secret|password|passwd|token|credential|jaas|sasl|ssl|access[.]?key"
 
 
 class _DriverContext(SparkContext):
-    """Spark's, with a JVM's end of ours: see `DriverContext.scala`."""
+    """A Spark context whose JVM side is `DriverContext.scala`."""
 
     def _initialize_context(self, jconf: JavaObject) -> JavaObject:
         return self._jvm.org.apache.spark.headrace.DriverContext.start(jconf)  # type: ignore[union-attr]
 
 
 def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | None = None) -> SparkSession:
-    """Return a session with its JVM, of whose unwanted end `jvm_ended` is told: see `runtime.spark_jvm`.
+    """Start a JVM and return a session in it; `jvm_ended` is called if the JVM ends by itself: see `runtime.spark_jvm`.
 
     Raises HeadraceErrors of `runtime` when Java or a jar is missing.
     """
@@ -95,7 +98,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
         HEADRACE_DRIVER_PID=str(os.getpid()),
     )
     time.tzset()
-    # pyspark prints every analysis error with its trace; what matters is answered over the socket.
+    # pyspark prints every analysis error with its trace; the server receives the error over the socket.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     conf = SparkConf().setAppName(f"headrace {options.pool}").setMaster(options.spark_master)
     settings = {**_settings(options, work_dir), **options.spark_options, **_authentication(options)}
@@ -141,7 +144,7 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
     encoded = encode(rows, EncodeSpec(columns, Json()))
 
     def take(batch: DataFrame, epoch: int) -> None:
-        # Those that follow do nothing, so that the end interrupts nothing: Spark waits in vain for a batch that it interrupts.
+        # Later batches do nothing, so that the stop does not interrupt one: Spark waits in vain for a batch that it interrupts.
         if epoch < _WARM_BATCHES:
             batch.toArrow()
 
@@ -153,7 +156,7 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
     try:
         query.stop()
     except Exception:
-        # On a machine that is very busy Spark waits in vain. It ends by itself, and warmth is no reason to end the driver.
+        # On a very busy machine Spark waits in vain. The stream ends by itself, and a cold driver is better than none.
         logging.getLogger(__name__).warning("the warm-up has not ended in time", exc_info=True)
     session.catalog.dropTempView("warm")
 
@@ -165,7 +168,7 @@ def _batches(query: StreamingQuery) -> int:
 
 def _authentication(options: DriverOptions) -> dict[str, str]:
     """Return the options of authentication: Spark generates a secret for a driver with local executors; a cluster shares one."""
-    # Taken out of the environment: nothing that this process starts is to find it there.
+    # Removed from the environment, which every process that this one starts inherits.
     secret = os.environ.pop(_SECRET_VARIABLE, None)
     if re.match(r"local$|local\[|yarn$|k8s:", options.spark_master):
         return _AUTHENTICATED
@@ -209,7 +212,7 @@ def _store_types() -> list[Any]:
 
 
 def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
-    # Local executors live in the driver's JVM, which has these jars: others must be sent them.
+    # Local executors run in the driver's JVM, which has these jars; other executors receive them from the driver.
     sent = [] if options.spark_master.startswith("local") else [*jars(SPARK), extension_jar()]
     return {
         "spark.jars": ",".join(map(str, sent)),
@@ -218,11 +221,11 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.serializer": _SERIALIZER,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # A watermark does not get through a shuffle that is used again: the operator behind it would stand still.
+        # A reused shuffle does not pass on the watermark, and the operator behind it would never emit a row.
         "spark.sql.exchange.reuse": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Kept for that page all the same: by default the plans of a thousand batches and a hundred thousand tasks.
+        # Spark keeps the page's data although the page is off: by default a thousand batches' plans and a hundred thousand tasks.
         "spark.ui.retainedJobs": "10",
         "spark.ui.retainedStages": "10",
         "spark.ui.retainedTasks": "100",
@@ -231,28 +234,33 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(work_dir / "warehouse"),
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.sql.catalogImplementation": "in-memory",
-        # Else `${env:NAME}` in a user's text or name is a variable of this process, and what it holds is in the rows.
+        # Otherwise Spark replaces `${env:NAME}` in a user's text or name by a variable of this process, which may be a secret.
         "spark.sql.variable.substitute": "false",
         "spark.redaction.regex": _REDACTED,
+        # The queries of a pool share the JVM: a long batch of one must not delay the small batches of the others.
         "spark.scheduler.mode": "FAIR",
         "spark.cleaner.referenceTracking.cleanCheckpoints": "false",
+        # Headrace resolves zones and names itself, before Spark receives a plan.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.caseSensitive": "true",
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+        # Planning again in a batch costs more than it gains for a small one, and the number of state partitions must not change.
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         "spark.headrace.smallBatchRecords": str(options.small_batch_records),
         "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
         "spark.sql.lightweightPlanChangeValidation": "false",
+        # Checkpoints without checksums and without a `chmod` process per file: a quarter of a small batch (ADR 8).
         "spark.hadoop.fs.file.impl": _LOCAL_FILES,
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINT_FILES,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
-        # A batch writes down what it changed, and a snapshot of all state follows now and then, beside the batches.
+        # A batch writes only its changes; Spark's maintenance thread uploads a snapshot of the whole state now and then (ADR 8).
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.minDeltasForSnapshot": str(_BATCHES_PER_SNAPSHOT),
         "spark.sql.streaming.multipleWatermarkPolicy": "min",
+        # A window closes when its watermark comes, without waiting for the next record.
         "spark.sql.streaming.noDataMicroBatches.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "true",
         "spark.sql.streaming.stopTimeout": "20000",

@@ -59,7 +59,7 @@ class SinkContext:
     error: HeadraceError | None = None
 
     def batches(self, records: DataFrame, write: Batch) -> DataStreamWriter:
-        """Return a writer that gives each batch to `write`. What that raises is kept: Spark would keep no more than its text."""
+        """Return a writer that passes each batch to `write`. An error of `write` is kept in `error`, since Spark keeps only its text."""
 
         def attempt(batch: DataFrame, epoch: int) -> None:
             if self.stopping.is_set():
@@ -68,7 +68,7 @@ class SinkContext:
                 write(batch, epoch)
             except Exception as error:
                 if self.stopping.is_set():
-                    # Spark matches what ends a stopped query with a pattern whose recursion a long text overflows.
+                    # Spark matches the error of a stopped query with a regular expression, whose recursion overflows on a long text.
                     raise QueryStoppedError from None
                 if isinstance(error, HeadraceError):
                     self.error = error
@@ -78,7 +78,7 @@ class SinkContext:
 
 
 def sink(work: Build, context: SinkContext) -> DataStreamWriter:
-    """Return a writer for what the plan writes, without trigger, output mode, name and checkpoint."""
+    """Return a writer for the plan's sinks, without trigger, output mode, name and checkpoint."""
     sinks = work.start.plan.sinks
     if len(sinks) > 1:
         return _write_apart(work, sinks, context)
@@ -87,10 +87,10 @@ def sink(work: Build, context: SinkContext) -> DataStreamWriter:
 
 
 def _write_apart(work: Build, sinks: Sequence[Any], context: SinkContext) -> DataStreamWriter:
-    """Return several sinks whose rows are made, row by row, of those of one source: a batch of these is read once and kept until all
-    have theirs.
+    """Return a writer for several sinks whose rows are computed row by row from one source.
 
-    Each sink marks its epochs as its own: of a batch that is run again, those that had it take it as an old one.
+    A batch of the source is read once, and kept until all sinks have written it. Each sink marks its epochs by itself: when a batch
+    is repeated, the sinks that wrote it skip it.
     """
     plan = work.start.plan
     reads = (physical.ReadEntity, physical.ReadRows, physical.DecodeRows)
@@ -171,7 +171,7 @@ def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> 
 
 
 def _newest(batch: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Return the last row of each key. Rows of one key come from one task, whose rows have growing numbers: so it is the stream's last."""
+    """Return the last row of each key in the stream: all rows of a key come from one task, which numbers its rows in ascending order."""
     row = functions.struct(*map(name_sql, batch.columns))
     numbered = batch.withColumn(_ROW, functions.monotonically_increasing_id())
     last = numbered.groupBy(*map(name_sql, keys)).agg(functions.max_by(row, _ROW).alias(_LAST))
@@ -218,7 +218,7 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
 
     def deliver(batch: DataFrame, epoch: int) -> None:
         nonlocal left
-        # Of a changelog some rows are not shown: a limit counts those that are.
+        # Some rows of a changelog are not shown, and the limit counts only rows that are.
         limited = batch if left is None or step.changes else batch.limit(left)
         live = read(limited.collect()).part(0, left)
         for first in range(0, len(live.cells), ROWS_PER_MESSAGE):
@@ -278,7 +278,7 @@ def _optimized(work: Build, step: physical.OptimizeEntity) -> Sequence[Any]:
 def _row_reader(
     step: physical.WriteResults | physical.OptimizeEntity,
 ) -> tuple[list[str], Callable[[Sequence[Row]], LiveRows]]:
-    """Return the columns that are collected, and what makes rows of wire text of them."""
+    """Return the columns to collect, and a function that converts their rows to wire text."""
     names = [column.name for column in step.columns]
     encode = encoder([parse_type(column.type) for column in step.columns])
     if isinstance(step, physical.OptimizeEntity) or step.changes is None:
@@ -342,4 +342,4 @@ BATCHES: dict[str, Callable[[Build, Any, SinkContext], tuple[list[str], Batch]]]
     "write_entity": _entity_batches,
     "write_view": _view_batches,
 }
-"""Kind of a last step that may be one of several to its function: what is selected for it, and what writes a batch of that."""
+"""Kind of a last step of several to a function that returns the columns to select and a writer of batches."""

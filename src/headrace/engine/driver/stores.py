@@ -29,7 +29,7 @@ SILENCE_S = 15.0
 """So long a store may be silent without a word about it: a broker may stop for seconds to write to its disk."""
 _UNUSED_S = 10.0
 IDENTIFIED_S = 10.0
-"""How often a store is asked whether an entity is still the same one."""
+"""Seconds between two requests for the identity of an entity."""
 
 
 class Store(NamedTuple):
@@ -69,7 +69,7 @@ class StoreSilentError(ExternalError):
 
 
 class StoreWatch:
-    """The stores that somebody has asked about lately. To be used from one thread."""
+    """The stores of recent requests. Use it from one thread only."""
 
     def __init__(self) -> None:
         self._watched: dict[Store, _Watched] = {}
@@ -83,7 +83,7 @@ class StoreWatch:
         return silent[0].error() if silent else None
 
     def identity(self, store: Store, entity: EntityPath, *, since: float) -> Mapping[str, str]:
-        """Return the connector's `identify` for an entity; empty without an answer to a question asked after `since`."""
+        """Return the connector's `identify` for an entity; empty without an answer to a request after `since`."""
         identified = self._watch(store).entities.setdefault(entity, _Identified())
         identified.requested_at = time.monotonic()
         asked_at, answer = identified.answer
@@ -98,7 +98,7 @@ class StoreWatch:
 
 @dataclass
 class _Identified:
-    """An entity's identity: when it was requested last, and the last answer with the time at which the store was asked."""
+    """An entity's identity: the time of the last request, and the last answer with the time of its request."""
 
     requested_at: float = 0.0
     answer: tuple[float, Mapping[str, str]] = field(default=(-math.inf, {}))
@@ -133,7 +133,7 @@ class _Watched:
                 except HeadraceError as error:
                     self._error = error
         except Exception:
-            # Then it is not the store that fails, and nothing may be said of it.
+            # The failure is not the store's, so the store counts as present.
             self.answered = math.inf
             logger.exception("the store %s cannot be asked whether it is there", self._store.name)
 
