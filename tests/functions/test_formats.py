@@ -333,6 +333,6 @@ def test_a_malformed_uuid_is_known_at_any_depth(spark: SparkSession) -> None:
             "a STRING, b STRUCT<n: BIGINT, `of ours`: MAP<STRING, ARRAY<STRING>>>",
         )
         for name, kind in (("a", "uuid"), ("b", nested)):
-            (malformed,) = row.selectExpr(f"coalesce({malformed_uuid_sql(name, kind)}, false)").first() or ()
-            assert malformed is malformed, (name, text)
+            (is_refused,) = row.selectExpr(f"coalesce({malformed_uuid_sql(name, kind)}, false)").first() or ()
+            assert is_refused is malformed, (name, text)
     assert malformed_uuid_sql("b", {"type": "struct", "fields": [{"name": "n", "type": "long"}]}) is None
