@@ -132,7 +132,7 @@ def _bind_query(
 
 
 class SelectBinder:
-    """Binds one SELECT, clause by clause, in the order in which SQL gives them meaning."""
+    """Binds one SELECT, clause by clause, in the order in which SQL evaluates them."""
 
     def __init__(
         self, node: exp.Select, context: BindingContext, known: Mapping[str, LogicalNode], depth: int
@@ -243,7 +243,7 @@ class SelectBinder:
         return Scope(source.sources).column(query.items[0].name, alias=source.alias, span=span_of(node))
 
     def _with_scalars(self, source: LogicalNode) -> LogicalNode:
-        """Return `source` beside the values that were asked for since."""
+        """Return `source` with the values that expressions have requested since."""
         for scalar in self._scalars:
             source = SnapshotJoin(source, scalar, None, JoinKind.CROSS)
         self._scalars = []
@@ -251,7 +251,7 @@ class SelectBinder:
 
     @property
     def is_grouped(self) -> bool:
-        """True when the rows of this SELECT are not one for one those of its FROM."""
+        """True if the rows of this SELECT do not correspond one to one to those of its FROM."""
         words = ("group", "having", "distinct", "limit", "offset", "with_")
         return any(self._node.args.get(word) is not None for word in words) or any(
             is_aggregate(call.name)

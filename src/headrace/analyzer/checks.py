@@ -115,7 +115,7 @@ def _session(node: LogicalNode) -> TimeWindow | None:
 
 
 def _block(node: LogicalNode) -> Iterator[LogicalNode]:
-    """Yield `node` and what is below it in the same SELECT."""
+    """Yield `node` and the nodes below it in the same SELECT."""
     yield node
     if not isinstance(node, Subquery):
         for part in node.inputs:
@@ -344,7 +344,7 @@ def computed_again(node: LogicalNode, *, items: bool) -> Iterator[Expression]:
 
 
 def _beside_aggregates(expression: Expression, group_by: tuple[Expression, ...]) -> Iterator[Expression]:
-    """Yield the innermost parts that are neither grouped by nor in an aggregate, with what is around them."""
+    """Yield the innermost parts that are neither grouped by nor in an aggregate, with the expressions around them."""
     if expression in group_by or (isinstance(expression, Call) and expression.function.aggregate):
         return
     if not any(True for _ in children(expression)):

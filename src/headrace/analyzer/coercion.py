@@ -33,7 +33,7 @@ def _reads_as(number: DataType, kind: DataType) -> bool:
 
 
 def unify(values: Sequence[Expression], what: str, span: Span | None) -> tuple[list[Expression], DataType]:
-    """Return all values as their common type; raises UserError 42804 naming `what`, at the first that does not go with those before."""
+    """Return all values as their common type. Raises UserError 42804 naming `what`, at the first value that does not fit."""
     kind = common([value.type for value in values])
     if kind is None:
         culprit = next(

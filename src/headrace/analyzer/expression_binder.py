@@ -104,7 +104,7 @@ class ExpressionBinder:
         }
 
     def bind(self, node: exp.Expr) -> Expression:
-        """Return the typed expression of `node`; raises UserError with the place of what is wrong."""
+        """Return the typed expression of `node`. Raises UserError with the position of the faulty part."""
         if type(node) in _BINARY:
             return self._binary(node)
         branch = self._branches.get(type(node))

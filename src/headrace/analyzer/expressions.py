@@ -1,4 +1,4 @@
-"""Typed scalar and aggregate expressions: what the binder makes of a sqlglot tree, and what the SQL printers print.
+"""Typed scalar and aggregate expressions: the binder's result for a sqlglot tree, and the input of the SQL printers.
 
 Few classes are enough because operators, predicates and functions are all `Call`s of a row of the function catalogue.
 A column names its source by alias; how that looks in Spark SQL or DuckDB SQL is the printer's business.
@@ -142,7 +142,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def unrepeatable(expression: Expression) -> Call | None:
-    """Return the first call that gives another value each time, such as NOW(); None: the same values give the same result."""
+    """Return the first call that is not repeatable, such as NOW(); None if equal inputs always return equal results."""
     return next(unrepeatable_calls(expression), None)
 
 
@@ -183,7 +183,7 @@ def with_operands(expression: Expression, change: Callable[[Expression], Express
 
 
 def aggregates(expression: Expression) -> list[Call]:
-    """Return the aggregate calls in `expression`, outermost first; those inside another aggregate are not among them."""
+    """Return the aggregate calls in `expression`, outermost first, without those inside another aggregate."""
     if isinstance(expression, Call) and expression.function.aggregate:
         return [expression]
     return [call for child in children(expression) for call in aggregates(child)]

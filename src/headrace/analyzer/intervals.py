@@ -18,7 +18,7 @@ _FLIPPED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 
 @dataclass(frozen=True)
 class Bounds:
-    """The right event time is between the left one plus `lower_ms` and plus `upper_ms`; `rest` is what else was said."""
+    """The right event time is between the left one plus `lower_ms` and plus `upper_ms`; `rest` are the other conditions."""
 
     lower_ms: int
     upper_ms: int
@@ -62,7 +62,7 @@ def bounds(conditions: Iterable[Expression], left: LogicalNode, right: LogicalNo
 
 
 def _limits(condition: Expression, left: LogicalNode, right: LogicalNode) -> list[tuple[str, int]]:
-    """Return (operator, milliseconds) pairs: what `right time - left time` is compared with. Empty: nothing is said of it."""
+    """Return the comparisons of `right time - left time` as (operator, milliseconds) pairs; empty without such a comparison."""
     if not isinstance(condition, Call):
         return []
     name, arguments = condition.function.name, condition.arguments
@@ -89,7 +89,7 @@ def _limit(
 
 
 def _moment(expression: Expression, sides: Sequence[LogicalNode]) -> tuple[LogicalNode, int] | None:
-    """Return the side whose event time it is, and how many milliseconds are added to that."""
+    """Return the side whose event time an expression reads, and the milliseconds that it adds."""
     if isinstance(expression, Call) and expression.function.name in ("+", "-"):
         first, second = expression.arguments
         sign = -1 if expression.function.name == "-" else 1

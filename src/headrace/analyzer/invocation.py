@@ -85,7 +85,7 @@ def equality(left: Expression, right: Expression, *, span: Span | None = None) -
 
 
 def conjunction(parts: Sequence[Expression]) -> Expression:
-    """Return all of `parts`, of which there is at least one, joined with AND; with as few levels as it can have."""
+    """Join `parts` (at least one) with AND as a balanced tree, which has the fewest levels."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2

@@ -57,7 +57,7 @@ Pair = tuple[Expression, Expression]
 
 @dataclass(frozen=True)
 class PendingJoin(Join):
-    """Two sides whose conditions may not all be known yet."""
+    """Two sides of a join whose conditions may not all be known yet."""
 
     left: LogicalNode
     right: LogicalNode
@@ -137,7 +137,7 @@ def _shared(kind: JoinKind, ours: Expression, theirs: Expression) -> Expression:
 
 
 def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
-    """Return FROM with every join as what it is. Takes out of `where` the conditions that become a part of one.
+    """Return FROM with each join classified. Conditions that become part of a join are removed from `where`.
 
     Raises UserError 0A000 for a combination that is not supported, 42601 for a WITHIN that is out of place and bounds that nothing
     meets, 42804 for keys of types that cannot be compared.
@@ -238,7 +238,7 @@ def _take(where: list[Expression], parts: Iterable[Expression]) -> None:
 def _by_keys(
     join: PendingJoin, within: Bounds | None, sides: Sequence[tuple[Expression, Pair | None]]
 ) -> LogicalNode:
-    """Return a regular join, or an interval join: the equalities are its keys; the rest is a filter, or decides what has no match."""
+    """Return a regular join or an interval join: equalities are its keys, other conditions filter pairs or, in an outer join, matches."""
     keys = [same_type(*pair, span=part.span) for part, pair in sides if pair is not None]
     rest = [part for part, pair in sides if pair is None]
     inner = join.kind in (JoinKind.INNER, JoinKind.CROSS)

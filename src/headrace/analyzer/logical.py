@@ -30,7 +30,7 @@ WINDOW_COLUMNS = (
 
 
 class JoinKind(Enum):
-    """The value is the dialect's word; SEMI and ANTI are what IN, EXISTS and their negations become."""
+    """Kinds of joins. A value is the dialect's word; IN and EXISTS become SEMI, their negations ANTI."""
 
     INNER = "inner"
     LEFT = "left"
@@ -207,7 +207,7 @@ class SingleRow(LogicalNode):
 
 @dataclass(frozen=True)
 class Subquery(LogicalNode):
-    """A query in FROM, or a WITH query, under an alias; `view` is the materialized view whose query it is."""
+    """A query in FROM, or a WITH query, under an alias; `view` is the materialized view that the query defines."""
 
     input: LogicalNode
     alias: str
@@ -562,7 +562,7 @@ def walk(node: LogicalNode) -> Iterator[LogicalNode]:
 
 
 def expressions(node: LogicalNode) -> Iterator[Expression]:
-    """Yield the expressions that a node itself computes, compares or sorts by; not those of the nodes below it."""
+    """Yield the expressions that a node itself computes, compares or sorts by, without those of the nodes below it."""
     for item in fields(node):  # type: ignore[arg-type]
         value = getattr(node, item.name)
         for part in value if isinstance(value, tuple) else (value,):

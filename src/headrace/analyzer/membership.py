@@ -44,7 +44,7 @@ class Membership:
 
 
 def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership]]:
-    """Return the operands of the outermost ANDs: ordinary conditions, and those that ask a subquery."""
+    """Return the operands of the outermost ANDs: ordinary conditions, and conditions with a subquery."""
     plain: list[exp.Expr] = []
     memberships: list[Membership] = []
     left = [condition]
@@ -67,7 +67,7 @@ def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership]]:
 
 @dataclass(frozen=True)
 class Asked:
-    """The query of a `Membership`, bound: its sources, what IN compares, and the conditions that read rows outside of it."""
+    """The bound query of a `Membership`: its sources, the operands of IN, and the correlated conditions."""
 
     rows: LogicalNode
     value: Expression | None

@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE: the patterns in the rows of a stream, in the meaning that Flink gives them.
+"""MATCH_RECOGNIZE: patterns in the rows of a stream, with Flink's meaning.
 
 A measure or a condition is an expression over *navigations*: values of the rows that a variable has taken, such as the last price of
 `b`. Each navigation has a name, by which the expression knows it as a column of the source `MATCH`, so that the operator only has to
@@ -119,7 +119,7 @@ def match_recognize(node: MatchNode, rows: LogicalNode, alias: str) -> MatchReco
 
 
 def _check_pattern(elements: Sequence[exp.Expr]) -> None:
-    """Raises UserError 0A000 where a variable stands twice, nothing need match, or the end of a match could not be told."""
+    """Raise UserError 0A000 if a variable occurs twice, an empty match is possible, or the end of a match is undecidable."""
     names = [element.this.name for element in elements]
     for place, element in enumerate(elements):
         if element.this.name in names[:place]:

@@ -1,4 +1,4 @@
-"""A bound query: the tree of logical nodes, what its rows are, and the properties of the query."""
+"""A bound query: the tree of logical nodes, the kind of its rows, and the properties of the query."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LogicalPlan:
 
     @property
     def kind(self) -> RelationKind:
-        """STREAM or CHANGELOG: what the output can be stored as (dialect, section 10.1).
+        """STREAM or CHANGELOG: the kind of relation that can store the output (dialect, section 10.1).
 
         Rows that a key tells apart are a changelog, even where each key comes once, as of a time window's groups.
         """
@@ -56,7 +56,7 @@ class LogicalPlan:
 
     @property
     def named(self) -> tuple[Relation, ...]:
-        """The relations that the query itself names, each once: a materialized view, and not what stands in the view's query."""
+        """The relations that the query itself names, each once: materialized views, without the relations of their queries."""
         return _once(_named(self.root))
 
     @property
@@ -70,7 +70,7 @@ class LogicalPlan:
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """The relations that the query needs, each once: what it names, and what the views' queries name."""
+        """The relations that the query needs, each once: those that it names, and those that the views' queries name."""
         candidates = (_relation(node) for node in walk(self.root))
         return _once(relation for relation in candidates if relation is not None)
 

@@ -1,4 +1,4 @@
-"""The dialect's own properties, each declared once; what a store type adds is in its folder. Source: dialect sections 6 to 11.
+"""The dialect's own properties, each declared once; a store type's further properties are in its folder. Source: dialect sections 6 to 11.
 
 `scripts/make_reference.py` makes the tables of docs/reference/properties.md of these.
 """
@@ -82,7 +82,7 @@ FROM_BEGINNING = PropertySpec(
 )
 RECORD_KEY = PropertySpec("key", TEXT, Scope.RECORD, "the record key as text", default="none")
 
-# --- relations, and what queries write
+# --- relations and sinks
 
 STORE = PropertySpec(
     "store",
@@ -380,7 +380,7 @@ RESUME = PropertySpec(
 )
 
 OF_TABLES: Specs = (STORE, GUARANTEE, ALLOW_CYCLE, QUERY_NAME)
-"""Those that may be said of a TABLE, or where one is written: it has no records."""
+"""Properties of a TABLE and of a query that writes one. A table has no records."""
 
 DIALECT: Specs = tuple(value for value in globals().values() if isinstance(value, PropertySpec))
 """All of them, in the order in which they are documented."""

@@ -1,4 +1,4 @@
-"""Source and query properties: what is in force, and the relation's own as defaults."""
+"""Effective source and query properties, with the relation's own properties as defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ON_ERROR = {
     "IGNORE_AND_LOG": "dead_letter",
     "DEAD_LETTER": "dead_letter",
 }
-"""What may be said of records that cannot be read. The last two are one: DeltaStream's word for it, and the field's."""
+"""Handling of records that cannot be read. The last two values mean the same: DeltaStream's word, and the field's."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
 
 
 def _event_time(relation: Relation, reader: PropertyReader) -> EventTime:
-    # A query that names a column goes by it, whatever the relation says.
+    # A column that the query names takes precedence over that of the relation.
     named = reader.is_set(dialect.TIMESTAMP) and not reader.is_set(dialect.TIME)
     arrival = reader.take(dialect.TIME) == "ARRIVAL" and not named
     column = reader.take(dialect.TIMESTAMP) or relation.format.timestamp

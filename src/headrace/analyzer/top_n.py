@@ -82,7 +82,7 @@ def _first_rows(source: Subquery, where: list[Expression]) -> LogicalNode:
 
 
 def without_unread_ranks(block: LogicalNode) -> LogicalNode:
-    """Return a bound SELECT whose subqueries give the number of a row only where something reads it."""
+    """Return a bound SELECT whose subqueries contain the number of a row only if an expression reads it."""
     above = list(_read_by(block))
 
     def change(source: Subquery) -> LogicalNode:

@@ -89,7 +89,7 @@ class Traits:
         return frozenset(place for place in (self.window, self.window_start) if place is not None)
 
     def moved(self, names: Callable[[Place], Place | None]) -> Traits:
-        """Return the same under other names; what has none any more is not known any more. A window's end says which window it is."""
+        """Return the traits under other names; columns without a name are dropped. A window's end identifies the window."""
         ended = self.window is not None and names(self.window) is not None
         known: tuple[Place, ...] | None = None
         if self.key is not None:
@@ -177,7 +177,7 @@ def _temporal_join(node: TemporalJoin) -> Traits:
 
 
 def _lookup_join(node: LookupJoin) -> Traits:
-    """Return the left rows', whose key is enough where the table has one row at most for each."""
+    """Return the traits of the left rows. Their key identifies the output rows if the table has at most one row for each."""
     left = traits(node.left)
     key = node.right.relation.schema.primary_key
     single = bool(key) and set(key) <= set(node.right_keys)
@@ -202,7 +202,7 @@ def _regular_join(node: RegularJoin) -> Traits:
 
 
 def joins_windows(node: RegularJoin) -> bool:
-    """True when both sides are rows of time windows, and only those of the same window meet: then the state ends with it."""
+    """True if both sides are rows of time windows and join only within a window: then the state ends with the window."""
     left, right = traits(node.left), traits(node.right)
     pairs = {
         (place_of(ours), place_of(theirs))
@@ -393,7 +393,7 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
     Sort: _below,
     Limit: _below,
 }
-"""Node kind to what derives its traits."""
+"""Node kind to the function that derives its traits."""
 
 
 def row_windows(root: LogicalNode) -> Iterator[tuple[int, TimeWindow | MatchRecognize]]:

@@ -37,7 +37,7 @@ def names_streams(query: exp.Expr, context: BindingContext) -> bool:
 
 
 def is_named_query(table: exp.Table) -> bool:
-    """True for the name of a WITH query that is in force where it stands: those before it, or all, above it."""
+    """True for the name of a WITH query that is in scope at this place: an earlier one of the same clause, or one of an outer query."""
     below: exp.Expr = table
     while len(table.parts) == 1 and (above := below.parent) is not None:
         if isinstance(above, exp.With):
@@ -126,7 +126,7 @@ def inlined(view: Relation, alias: str, span: Span | None, context: BindingConte
 def _refuse_other_lives(
     view: Relation, statement: CreateRelationAs, context: BindingContext, span: Span | None
 ) -> None:
-    """Refuse a view whose `state.ttl` differs from the query's: what one forgets the other must forget at the same time."""
+    """Refuse a view whose `state.ttl` differs from the query's: both must forget a key at the same time."""
     if value_of(statement.properties.entries, RETENTION) is not None:
         raise _refused(
             view,

@@ -1,4 +1,4 @@
-"""Virtual relations of an application: names for queries, in whose place these are put before anything is bound. See docs/adr/0037."""
+"""Virtual relations of an application: names that are replaced by their queries before binding. See docs/adr/0037."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def virtual_name(table: exp.Table) -> RelationName | None:
 
 
 def inlined(query: exp.Query, known: Virtual) -> exp.Query:
-    """Return the query with those of virtual relations as subqueries in their places.
+    """Return the query with the names of virtual relations replaced by their queries.
 
     Raises UserError 3D020 for one that is not `known`, 3D008 for source properties of one, 53000 for too many sources.
     """

@@ -39,7 +39,7 @@ def quote(name: str) -> str:
 
 
 def printed(name: str) -> str:
-    """Return `name` as it must be typed: bare when the case rule gives it back, else double-quoted."""
+    """Return `name` as SQL: bare if the case rule preserves it, else in double quotes."""
     return name if _PLAIN.match(name) else quote(name)
 
 

@@ -1,4 +1,4 @@
-"""The properties of WITH (…): each is said once, as a `PropertySpec`, and one reader takes them all.
+"""The properties of WITH (…). Each is declared once as a `PropertySpec`, and `PropertyReader` reads them.
 
 Whoever knows what a property means declares it: the dialect's own are in `analyzer.properties`, a store type's in its folder. From the
 declarations follow what is read and refused, what is masked, and the tables of the documentation.
@@ -25,7 +25,7 @@ COUNT_MAX = 10_000
 
 
 class Scope(Flag):
-    """Statements and clauses in which a property may be given; many may be in several."""
+    """Statements and clauses that accept a property; many properties have several."""
 
     STORE = auto()
     """CREATE STORE."""
@@ -175,7 +175,7 @@ Specs = tuple[PropertySpec[Any], ...]
 
 
 def of_scope(specs: Iterable[PropertySpec[Any]], scope: Scope) -> Specs:
-    """Return the specs that may be given in one of the places of `scope`."""
+    """Return the specs of properties that `scope` accepts."""
     return tuple(spec for spec in specs if spec.scope & scope)
 
 
@@ -188,7 +188,7 @@ class Entry(Protocol):
 
     @property
     def value(self) -> str | None:
-        """The value; None when the name is given alone."""
+        """The value; None if only the name is specified."""
 
     @property
     def names_secret(self) -> bool:
@@ -196,7 +196,7 @@ class Entry(Protocol):
 
     @property
     def span(self) -> Span | None:
-        """The position in the statement, if the property is given in one."""
+        """The position of the property in the statement; None if it is not part of a statement."""
 
 
 @dataclass(frozen=True)
@@ -258,14 +258,14 @@ class PropertyReader:
         self._left = set(self._given)
 
     def take(self, spec: PropertySpec[T]) -> T | None:
-        """Return the value of a property, None when it is not given; raises UserError 3D008 where it stands."""
+        """Return the value of a property; None if it is not specified. Raises UserError 3D008 at its position."""
         name = self._name(spec)
         entry = self._given.get(name) or self._default(name)
         self._left.discard(name)
         return None if entry is None else self._read(spec, entry)
 
     def require(self, spec: PropertySpec[T], *, hint: str | None = None) -> T:
-        """Return the same as `take`; raises UserError 3D021 when it is not given."""
+        """Return the same as `take`. Raises UserError 3D021 if the property is not specified."""
         value = self.take(spec)
         if value is None:
             raise UserError(
@@ -277,7 +277,7 @@ class PropertyReader:
         return value
 
     def take_all(self, spec: PropertySpec[T]) -> dict[str, T]:
-        """Return the values of an open property, by what follows its name."""
+        """Return the values of an open property by the rest of their names."""
         values = {
             entry.key: entry
             for entry in (*stored(self._defaults), *self._given.values())
@@ -287,7 +287,7 @@ class PropertyReader:
         return {key.removeprefix(spec.name): self._read(spec, entry) for key, entry in values.items()}
 
     def leave(self, scope: Scope) -> None:
-        """Let be what others will read: whatever may also stand in `scope`."""
+        """Ignore properties that another reader reads: all that `scope` accepts."""
         specs = of_scope(self._specs, scope)
         self._left -= {name for name in self._left if any(spec.matches_name(name) for spec in specs)}
 
@@ -298,7 +298,7 @@ class PropertyReader:
             raise InternalError(f"unread properties of {self._what}: {', '.join(sorted(self._left))}")
 
     def is_set(self, spec: PropertySpec[Any]) -> bool:
-        """True if the statement itself gives the property."""
+        """True if the statement itself specifies the property."""
         return any(spec.matches_name(name) for name in self._given)
 
     def span(self, spec: PropertySpec[Any]) -> Span | None:
@@ -340,7 +340,7 @@ class PropertyReader:
         names = [f"{spec.name}…" if spec.open else spec.name for spec in self._specs]
         others = [other for spec in self._specs for other in spec.synonyms]
         near = nearest(name, [*names, *others])
-        # The error points at the whole property, so a name alone does not replace what is there.
+        # The error points at the whole property, so that a name alone would not be a replacement for it.
         suggested = (
             f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(names) or 'none'}."
         )
@@ -348,7 +348,7 @@ class PropertyReader:
 
 
 def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:
-    """Return the value of one property, whatever else is given; raises UserError 3D008 where it stands."""
+    """Return the value of one property, and ignore the others. Raises UserError 3D008 at its position."""
     entries = [entry for entry in given if spec.matches_name(entry.key)]
     return PropertyReader(entries, (spec,), what="a statement").take(spec)
 

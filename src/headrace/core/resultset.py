@@ -117,7 +117,7 @@ def cell(value: object, kind: DataType) -> Cell:
     if isinstance(kind, Timestamp) and isinstance(value, datetime.datetime):
         return _timestamp(value, kind)
     if (kind == DATE or isinstance(kind, Timestamp)) and isinstance(value, str):
-        # DuckDB hands over as text what Python cannot hold.
+        # DuckDB returns values that Python cannot represent as text.
         raise UserError(
             SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
             f"expected a DATE or TIMESTAMP within the years 1 to 9999, found {value}",

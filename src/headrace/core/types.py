@@ -148,7 +148,7 @@ _NAMES = ", ".join(
 )
 _WITH_ARGUMENTS = ("ARRAY", "DECIMAL", "MAP", "STRUCT", "TIMESTAMP", "TIMESTAMP_LTZ", "VARCHAR")
 NESTING_MAX = 40
-"""Levels of anything in itself, types and expressions: what walks over one has a call for each."""
+"""Most levels of nested types and expressions. Functions that walk over one need a call for each level."""
 
 _FIELDS_MAX = 10_000
 _SHOWN_LENGTH = 80
@@ -166,7 +166,7 @@ def is_primitive(kind: DataType) -> bool:
 
 
 def has_map(kind: DataType) -> bool:
-    """True for a MAP and for what holds one: such values cannot be compared, and are no keys."""
+    """True for a MAP and for a type that contains one. Such values cannot be compared or used as keys."""
     match kind:
         case Map():
             return True

@@ -1,4 +1,4 @@
-"""Runs queries: keeps what runs equal to what the catalog wants, and carries rows to readers and views.
+"""Execution of queries: reconciles the running queries with the catalog, and carries rows to readers and views.
 
 Role: the control plane of query execution. Each compute pool is one Spark driver process; this package starts it, speaks `protocol` with
 it and never imports pyspark itself (its subpackage `driver`, the other side of the socket, does).

@@ -37,7 +37,7 @@ class Checkpoints:
         shutil.rmtree(self.temporary_path(query_id), ignore_errors=True)
 
     def retain(self, query_ids: Collection[str], *, days: int) -> None:
-        """Set aside the folders of unknown queries, and delete what was set aside more than `days` ago, or is of interactive queries.
+        """Set aside the folders of unknown queries. Delete folders of interactive queries, and those set aside more than `days` ago.
 
         No query of the catalog needs them: they are what a server that was killed has left. But if it is the catalog that is wrong, such as
         one from an old backup, they are all that can be restored.

@@ -1,4 +1,4 @@
-"""A value that an expression cannot take, said in the dialect's words: the same whichever engine met it."""
+"""Errors of values that an expression does not accept, in the dialect's words and equal for both engines."""
 
 from __future__ import annotations
 

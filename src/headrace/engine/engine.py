@@ -144,11 +144,11 @@ class Engine:
         return self._supervisor.silent_store(name)
 
     def pool_state(self, name: str) -> tuple[str, str | None]:
-        """Return `starting`, `running`, `stopping`, `stopped` or `errored`, and what went wrong."""
+        """Return `starting`, `running`, `stopping`, `stopped` or `errored`, and the error."""
         return self._drivers.state(name)
 
     def rouse_pool(self, name: str) -> None:
-        """Start a pool that was changed, or that is asked to run without a query."""
+        """Start a pool that was changed, or that must run without a query."""
         self._drivers.rouse(name)
         self.wake()
 
@@ -235,7 +235,7 @@ class Engine:
         self._supervisor.driver_ended(driver.pool, reason)
 
     def _clean_up(self) -> None:
-        """Set aside what a server that was killed has left."""
+        """Set aside the files that a killed server has left."""
         relations = {relation.name: relation for relation in self._catalog.relations()}
         self._checkpoints.retain(
             {

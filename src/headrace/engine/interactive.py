@@ -1,4 +1,4 @@
-"""Interactive queries: they run while somebody reads their rows, and leave nothing behind."""
+"""Interactive queries, which run while a client reads their rows, and leave nothing behind."""
 
 from __future__ import annotations
 

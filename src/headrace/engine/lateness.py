@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from headrace.engine.protocol import QueryProgress
 
 _ROWS = 1000
-"""So many of the newest rows are looked at, and a tenth of them must have been read before anything is said."""
+"""Number of newest rows that count. A notice requires that a tenth of them have been read."""
 
 _SHARE = 0.9
 
@@ -22,7 +22,7 @@ class Lateness:
     _watermark_ms: int | None = None
 
     def add(self, progress: QueryProgress) -> None:
-        """Take in what has been read since the last call."""
+        """Add the rows that have been read since the last call."""
         self._watermark_ms = progress.watermark_ms
         if progress.input_rows:
             self._batches.append((progress.input_rows, progress.late_rows))

@@ -1,4 +1,4 @@
-"""The states of a continuous query, which may follow which, what a failure leads to, and what a compute pool needs. Pure functions."""
+"""The states of a continuous query, their transitions, the effect of a failure, and the steps of a compute pool. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERNAL_FAILURES_MAX = 10
 """Failures of our own in a row, without a batch done in between, after which a query is not restarted any more."""
 
 DRIVER_STABLE_S = 60.0
-"""A driver that was ready for so long has started well: what comes then is a first failure again."""
+"""Seconds of readiness after which a driver counts as well started: the next failure is a first failure again."""
 
 _S = QueryState
 _LEAVING = (_S.STOPPED, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED)
@@ -45,7 +45,7 @@ def may_follow(state: QueryState, following: QueryState) -> bool:
 
 
 def on_failure(domain: ErrorDomain, failures: int, settings: Settings) -> Decision:
-    """Decide what happens to a query that failed for the `failures`-th time (from 1) in a row without progress."""
+    """Return the next state of a query that failed for the `failures`-th time (from 1) in a row without progress."""
     if domain is ErrorDomain.USER:
         return Decision(QueryState.ERRORED)
     if domain is ErrorDomain.INTERNAL and failures > INTERNAL_FAILURES_MAX:

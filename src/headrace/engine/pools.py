@@ -67,7 +67,7 @@ class PoolState(Enum):
 
 
 class Connection:
-    """The socket of one run of a pool's driver. Sequences begin anew with each: an Ack goes to the connection that asked or nowhere."""
+    """The socket of one run of a pool's driver. Each run has its own sequences, so an Ack is sent only on the connection of its request."""
 
     def __init__(self, pool: str, writer: asyncio.StreamWriter) -> None:
         self.pool = pool
@@ -159,7 +159,7 @@ class DriverProcess:
             self._end_run(reason)
 
     async def stop(self) -> None:
-        """End the process, for good: asked, then told, then killed."""
+        """End the process for good: by a message, then SIGTERM, then SIGKILL."""
         self._stopping = True
         self.state, self.message = PoolState.STOPPING, None
         if self._life is not None:

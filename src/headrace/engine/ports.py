@@ -26,7 +26,7 @@ class Pools(Protocol):
         ...
 
     def keep(self, occupied: Collection[str]) -> None:
-        """Start what is missing and end what nobody wants; continuous queries run or are to run in the `occupied` ones."""
+        """Start missing pools and end unused ones. Continuous queries run, or are to run, in the `occupied` pools."""
         ...
 
 

@@ -17,7 +17,7 @@ from headrace.planner.physical import SparkPlan
 FRAME_HEADER = struct.Struct(">II")
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 DRIVER_FAILED = "the driver failed: "
-"""Begins the line of a driver's log that says why it ends; the server tells users the rest of that line."""
+"""Prefix of the line of a driver's log with the reason of its end; the server shows users the rest of that line."""
 DRIVER_REFUSED = 3
 """Exit code of a driver that cannot start with the server's settings, however often it is tried."""
 

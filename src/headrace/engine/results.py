@@ -55,7 +55,7 @@ class ResultChannel:
     # --- the producer's side
 
     async def put(self, rows: LiveRows) -> bool:
-        """Add a batch, waiting for room; False when the result is over and nobody will read it."""
+        """Add a batch, and wait for space if necessary. Return False if the result is over and has no reader."""
         while self._held >= self._capacity and not self._over:
             self._writable.clear()
             await self._writable.wait()
@@ -132,7 +132,7 @@ class ResultChannel:
             self._producer.cancel()
             await asyncio.gather(self._producer, return_exceptions=True)
         if self._feeding is not None:
-            # A task that is cancelled before its first step never awaits what it was given.
+            # A task that is cancelled before its first step never awaits its coroutine.
             self._feeding.close()
 
     @property

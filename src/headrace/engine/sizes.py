@@ -15,7 +15,7 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 
 SIZES = {"small": 1, "medium": 2, "large": 4}
-"""Each size to its factor: `small` is what HEADRACE_DRIVER_MEMORY_MB and HEADRACE_SPARK_MASTER say."""
+"""Size of a pool to its factor. HEADRACE_DRIVER_MEMORY_MB and HEADRACE_SPARK_MASTER are those of `small`."""
 
 _LOCAL = re.compile(r"local\[(\d+)(.*)\]")
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -39,7 +39,7 @@ def resources(size: str, settings: Settings) -> Resources:
 def memory_mb() -> int:
     """Return the memory of the machine, or of the container where that is less, in MiB."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # Without a container there is no such file, or it says `max`.
+    # Without a container there is no such file, or it contains `max`.
     with suppress(OSError, ValueError):
         total = min(total, int(_CONTAINER_LIMIT.read_text()))
     return total // 2**20
@@ -48,7 +48,7 @@ def memory_mb() -> int:
 def refuse_beyond_memory(
     pool: ComputePool, others: Iterable[ComputePool], settings: Settings, available_mb: int
 ) -> None:
-    """Raises UserError 53000 when the heap of a pool does not fit into memory beside those of the others that are to run."""
+    """Raise UserError 53000 if the heap of a pool does not fit into memory beside the heaps of the other pools that are to run."""
     running = [other for other in others if other.id != pool.id and other.desired_state is PoolIntent.RUNNING]
     needed = {item.name: resources(item.size, settings).heap_mb for item in (pool, *running)}
     if sum(needed.values()) <= available_mb:

@@ -1,4 +1,4 @@
-"""Continuous queries and their pools: makes what the drivers run equal to what the catalog wants, again and again.
+"""Continuous queries and their pools: reconciles the drivers with the desired state in the catalog, again and again.
 
 Level-triggered: each pass compares the catalog with what is known to run and does the next step of each difference. Nothing depends
 on having seen an event, so that a server which was killed goes on from its catalog alone. Every change of state is recorded there.
@@ -45,7 +45,7 @@ log = structlog.get_logger()
 
 CATALOG_RETRY_S = 1.0
 FIRST_BATCH_S = 30.0
-"""A query that runs for so long without a batch says so: whoever waits for rows should not have to guess."""
+"""Seconds after which a running query without a batch gets a notice, so that a user who waits for rows learns the reason."""
 
 
 class QueryMetrics(QueryProgress):
@@ -72,7 +72,7 @@ class QueryMetrics(QueryProgress):
 
 @dataclass
 class _Run:
-    """A query that a driver was told to run."""
+    """A query that was sent to a driver."""
 
     generation: int
     pool: str
@@ -80,7 +80,7 @@ class _Run:
     """When the driver started it, by the monotonic clock."""
     has_batch: bool = False
     stop_by: float | None = None
-    """When it must have ended, by the monotonic clock; None while nobody has asked it to."""
+    """Deadline of its end by the monotonic clock; None until it is requested to end."""
 
     @property
     def stopping(self) -> bool:
@@ -123,7 +123,7 @@ class Supervisor:
         self._loop = asyncio.create_task(self._reconcile_always(), name="supervisor")
 
     async def stop(self) -> None:
-        """Leave everything as it is: the catalog goes on saying what is wanted, however queries end from now on."""
+        """Stop reconciling: from now on the ends of queries do not change their desired state in the catalog."""
         self._stopping = True
         if self._loop is not None:
             self._loop.cancel()
@@ -160,7 +160,7 @@ class Supervisor:
         )
 
     def silent_store(self, name: str) -> str | None:
-        """Return what a query says of the store `name` that does not answer it; None if no query waits for it."""
+        """Return a query's message about the store `name` that does not answer; None if no query waits for it."""
         for query_id, record in self._records.items():
             if record.silent_store is not None and record.silent_store[0] == name:
                 query = self._unfinished(query_id)
@@ -169,10 +169,10 @@ class Supervisor:
         return None
 
     def forget(self, query_id: str) -> None:
-        """Drop what is remembered of a query that is never to run again."""
+        """Forget a query that will never run again."""
         self._records.pop(query_id, None)
 
-    # --- what drivers say: heard at once, and dealt with in that order by the task that reconciles
+    # --- messages of drivers: received at once, and processed in that order by the reconciling task
 
     def query_started(self, message: QueryStarted) -> None:
         """Note that the query runs."""

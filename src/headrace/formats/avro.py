@@ -32,7 +32,7 @@ class Avro(Format):
     schema_id: int | None = None
 
     def refusal(self, columns: Struct) -> str | None:
-        """Return what Avro's names and types cannot represent."""
+        """Return the reason why Avro's names and types cannot represent columns; None if they can."""
         return self.key_refusal(columns)
 
     def key_refusal(self, kind: DataType) -> str | None:

@@ -30,7 +30,7 @@ class Format(BaseModel, ABC):
 
     format: str
     null_is_a_row: ClassVar[bool] = False
-    """A record without a value is a row whose one column is NULL, and the other way round; else such a record is none."""
+    """True if a record without a value is a row whose only column is NULL, and vice versa; else such a record is not a row."""
     a_row: ClassVar[str] = "a row"
     """What a record must hold, in the words of an error."""
     for_keys: ClassVar[bool] = False
@@ -96,7 +96,7 @@ HIDDEN_COLUMNS = (
     SEQUENCE,
     ROW_METADATA,
 )
-"""What a decoder gives beside the declared columns."""
+"""Hidden columns that a decoder adds to the declared columns."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ _TIMES = {
 
 
 class Json(TextFormat):
-    """An object, whose fields are the columns."""
+    """The JSON format: an object whose fields are the columns."""
 
     format: Literal["json"] = "json"
     a_row: ClassVar[str] = "a JSON object"
@@ -108,7 +108,7 @@ def _nested_sql(value: str, kind: DataType, layout: TimestampFormat, depth: int 
 
 
 def _unnamed(kind: DataType, is_name: Callable[[DataType], bool]) -> Iterator[Map]:
-    """Yield the MAPs in a type whose keys are no names."""
+    """Yield the MAPs in a type with keys that cannot be names of JSON fields."""
     match kind:
         case Array(element):
             yield from _unnamed(element, is_name)

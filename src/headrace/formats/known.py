@@ -15,7 +15,7 @@ from headrace.formats.protobuf import Protobuf
 from headrace.formats.raw import Raw
 
 AnyFormat = Annotated[Json | Primitive | Csv | Raw | Avro | Protobuf, Field(discriminator="format")]
-"""As JSON it is told apart by `format`."""
+"""Any format; its JSON has the discriminator `format`."""
 
 FORMATS: tuple[type[Format], ...] = (Json, Primitive, Csv, Raw, Avro, Protobuf)
 VALUE_FORMATS = tuple(kind.model_fields["format"].default for kind in FORMATS)

@@ -59,7 +59,7 @@ class Protobuf(Format):
         if self.schema_id is None:
             return b""
         place = decoded(self.descriptors or "").indexes(self.message or "")
-        # The first message of a file is what most records are: its place is one byte.
+        # Most records are the first message of a file, whose index takes one byte.
         numbers = (0,) if place == (0,) else (len(place), *place)
         return b"\0" + self.schema_id.to_bytes(4, "big") + _zigzags(numbers)
 

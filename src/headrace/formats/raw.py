@@ -1,4 +1,4 @@
-"""Records as they are: bytes that nobody looks into."""
+"""The raw format: the bytes of a record as a column."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _HEADERS = (
     "map_from_entries(filter(headers, (header, at) -> "
     "NOT exists(slice(headers, at + 2, size(headers)), later -> later.key = header.key)))"
 )
-"""By name; of those of one name the last."""
+"""Headers of a record by name. The last one of a name counts."""
 
 
 def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
@@ -180,7 +180,7 @@ def _row_time_sql(spec: DecodeSpec) -> str:
 
 
 def _time_sql(column: Column, value: str) -> str:
-    """Return the `value` of an event-time column as a TIMESTAMP; NULL for what is none."""
+    """Return the `value` of an event-time column as a TIMESTAMP; NULL if it is not a time."""
     if column.type != BIGINT:
         return value
     return f"CASE WHEN {value} BETWEEN {_EPOCH_MS_MIN} AND {_EPOCH_MS_MAX} THEN timestamp_millis({value}) END"
@@ -211,7 +211,7 @@ def _carried_key_sql(rows: DataFrame, expression: str, key: Format) -> str:
     kind = _kind_of(rows, expression)
     if kind == BYTES:
         return expression
-    # Only plans of before `KEY_BYTES` carry a decoded key. A JSON one is written in an array, whose brackets are cut off.
+    # Only plans from before `KEY_BYTES` carry a decoded key. A JSON key is written in an array, and the brackets are removed.
     if isinstance(key, Primitive):
         return key.written_key([("key", expression, kind)])
     text = f"to_json(array({expression}), map('ignoreNullFields', 'false'))"

@@ -46,7 +46,7 @@ def extension_jar() -> Path:
 
 
 def group_jars(group: str) -> list[Path]:
-    """Return the jars of a store type's group, and what the extension adds to them: fetched and compiled when that is due.
+    """Return the jars of a store type's group and the extension's jar for it, fetched and compiled if necessary.
 
     Raises what `jars` and `extension_jar` do.
     """
@@ -127,7 +127,7 @@ def _jar_path() -> Path:
 
 
 def _digest(made_from: Sequence[Path], *groups: str) -> str:
-    """Return a name for what is made from these files, this Spark, these connector jars and compiler options."""
+    """Return a digest of these files, Spark's version, the connector jars and the compiler options."""
     digest = hashlib.sha256()
     libraries = (str(jar) for group in (SPARK, *groups) for jar in coordinates(group))
     for part in (_spark_core().name, *libraries, *_COMPILER_OPTIONS):
@@ -202,7 +202,7 @@ def _compile(
 
 
 def _pack(archive: Path, *, folders: Sequence[Path]) -> None:
-    """Writes a jar whose bytes depend on its contents alone."""
+    """Write a jar whose bytes depend only on its contents."""
     entries = {
         path.relative_to(folder).as_posix(): path
         for folder in folders

@@ -197,7 +197,7 @@ def download(coordinate: Coordinate, staging: Path) -> Path:
 
 
 def main(arguments: list[str]) -> int:
-    """Fetches what is missing of the groups named, or of those the product needs; returns the exit code."""
+    """Fetch missing jars of the named groups, by default of those that the product needs; return the exit code."""
     for group in arguments or [SPARK, KAFKA_BROKER]:
         try:
             absent = missing(group)

@@ -128,7 +128,7 @@ def refuse_java_options() -> None:
 
 
 def _refusal(options: list[str]) -> str | None:
-    """Return what a JVM says of `options` that it does not start with; None if it starts."""
+    """Return the JVM's message if it does not start with `options`; None if it starts."""
     completed = subprocess.run(
         [str(java_command()), *options, "-version"],
         stdout=subprocess.PIPE,

@@ -293,4 +293,4 @@ class Statement(ABC):
 
     @abstractmethod
     def sql(self) -> str:
-        """Return canonical text; parsing it gives an equal statement."""
+        """Return canonical text, which parses to an equal statement."""

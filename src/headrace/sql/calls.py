@@ -1,4 +1,4 @@
-"""Calls whose arguments have a syntax of their own: CAST, EXTRACT, TRIM, JSON_VALUE and friends.
+"""Calls with a special syntax for arguments: CAST, EXTRACT, TRIM, JSON_VALUE and others.
 
 Each reader gets the parser just after the opening parenthesis and stops before the closing one.
 """

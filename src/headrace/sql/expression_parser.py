@@ -1,4 +1,4 @@
-"""Expressions: what may stand in a list of items, a condition, an argument.
+"""Parser of expressions: items of a select list, conditions, arguments.
 
 The ladder of operators (OR … unary minus) is sqlglot's. What stands at its foot (names, calls, literals, types) is ours,
 and so are the operators where sqlglot accepts what no engine of ours could run. `ast` describes the tree.
@@ -47,7 +47,7 @@ _SOFT_KEYWORDS = frozenset(
         TokenType.ROWS,
     }
 )
-# Keywords that are never names without quotes: what follows a missing name would be swallowed.
+# Keywords that are never names without quotes; otherwise the clause after a missing name would be read as the name.
 _NEVER_NAMES = frozenset(
     {
         TokenType.SELECT,
@@ -96,7 +96,7 @@ def _balanced(node: exp.Expr | None, kind: type[exp.Connector]) -> exp.Expr | No
 
 
 class ExpressionParser(parser.Parser):
-    """sqlglot's parser, made strict. Errors are UserErrors with a place in the text it was given."""
+    """A strict form of sqlglot's parser. Its errors are UserErrors with a position in the text."""
 
     source: Source
     _nesting = 0

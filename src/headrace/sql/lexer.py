@@ -1,4 +1,4 @@
-"""Characters to tokens: where statements end, what is quoted, where everything stands.
+"""Lexer: tokens with their positions, quotes, and the ends of statements.
 
 sqlglot's tokenizer does the cutting; here it gets the dialect's few keywords and loses what other dialects need (hints,
 templates, commands that swallow their line). `tokens` then corrects positions (line and column of the *first* character)
@@ -145,7 +145,7 @@ def is_word(token: Token) -> bool:
 
 
 _QUANTIFIERS = ("?", "{", "}", "|", "^", "$")
-"""Characters that mean something in a PATTERN only. The last three are refused there, by what they are."""
+"""Characters with a meaning in a PATTERN only. The last three are refused there by name."""
 
 
 def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token]:

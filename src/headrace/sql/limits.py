@@ -12,13 +12,13 @@ COLUMNS_MAX = 2_000
 LIST_MAX = 10_000
 NUMBER_CHARACTERS_MAX = 400
 CHAIN_MAX = 200
-"""Operators in a row, as in a + b + c, each of which is a level of the query's tree. Chains of AND and of OR are not limited."""
+"""Most operators in a chain such as a + b + c. Each is a level of the query's tree. Chains of AND and of OR are not limited."""
 DEPTH_MAX = CHAIN_MAX + 10
 """Levels of the tree: there is something around such a chain, and in it."""
 
 DAY_MS = 86_400_000
 DURATION_MAX_MS = 3_660 * DAY_MS
-"""About ten years: of windows, and of what joins keep."""
+"""Longest window, and longest time that a join keeps rows: about ten years."""
 INTERVAL_MAX_MS = 3_652_059 * DAY_MS
 """From the year 1 to the year 9999."""
 

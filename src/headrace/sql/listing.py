@@ -37,7 +37,7 @@ class FilteredList(Statement):
 
 
 def filtered(cursor: Cursor, listing: Statement) -> FilteredList:
-    """Parse the clauses after `listing`, whose first words are in `STARTS`."""
+    """Parse the clauses after `listing`. Their first words are in `STARTS`."""
     like = cursor.string("a pattern in single quotes") if cursor.accept("LIKE") else None
     where, expected = None, "WHERE, LIMIT or the end of the statement"
     if cursor.accept("WHERE"):

@@ -1,4 +1,4 @@
-"""Statements as the audit log may keep them: without comments, and without what is or may be secret.
+"""Statements for the audit log: without comments, and without values that are or may be secret.
 
 Works on the characters, so that statements of every kind are masked alike, those of tomorrow too. What is shown is what is known to be
 harmless: a property that nobody declares may be a password under a name that was mistyped.
@@ -20,7 +20,7 @@ _IN_ADDRESSES = (
     (re.compile(r"(://)[^\s'\"]*@"), rf"\1{MASKED}@"),
     (re.compile(r"(://[^\s'\"?]*\?)[^\s'\"]+"), rf"\1{MASKED}"),
 )
-"""Who asks, and with what: `postgresql://user:password@host/database?password=…`."""
+"""Credentials in an address: `postgresql://user:password@host/database?password=…`."""
 _WORDS_MAX = 4
 
 

@@ -126,7 +126,7 @@ def _quantifier(parser: ExpressionParser) -> tuple[int, int | None]:
 
 
 def _numbers(cursor: Cursor) -> tuple[int, int | None]:
-    """Parse what follows `{`: `n}`, `n,}`, `n,m}` or `,m}`."""
+    """Parse a quantifier after `{`: `n}`, `n,}`, `n,m}` or `,m}`."""
     start = cursor.index
     least = 0 if cursor.at(",") else cursor.whole_number("the number of rows")
     most: int | None = least

@@ -265,7 +265,7 @@ class QueryParser(ExpressionParser):
         return query
 
     def _refuse_clauses_of_other_dialects(self) -> None:
-        """Refuse clauses of other dialects whose first word would be read as an alias, or as another clause."""
+        """Refuse clauses of other dialects if their first word would be read as an alias or as another clause."""
         cursor = self.cursor
         for words, idiom in CLAUSES:
             if cursor.at(*words):

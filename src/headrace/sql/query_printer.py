@@ -1,4 +1,4 @@
-"""Queries back to text: what sqlglot's generator would print in another spelling, or not at all."""
+"""Printer of queries, for constructs that sqlglot's generator would spell differently or omit."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _json_call(printer: generator.Generator, node: JsonCall) -> str:
 
 
 class QueryPrinter(generator.Generator):
-    """Prints what `QueryParser` reads."""
+    """Prints the trees of `QueryParser`."""
 
     TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
         **generator.Generator.TRANSFORMS,

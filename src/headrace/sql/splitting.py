@@ -61,6 +61,6 @@ def _inside_application(words: list[str]) -> bool:
     begin = next((index for index, word in enumerate(words[:3]) if word not in _PLANS), 0)
     if words[begin : begin + 2] != ["BEGIN", "APPLICATION"]:
         return False
-    # Nor does the end of a CASE whose value is called application end one.
+    # `END application` may also be the end of a CASE with an alias, which does not end an application.
     after = (words[index + 2 : index + 3] for index, pair in enumerate(pairwise(words)) if pair == _END)
     return not any(following in ([], ["WITH"]) for following in after)

@@ -188,7 +188,7 @@ def _null_if_any(name: str) -> Template:
 
 
 def _json_string(arguments: Sequence[str]) -> str:
-    """Return to_json of an array whose brackets are cut off, since Spark's to_json takes no plain value."""
+    """Return to_json of an array with its brackets removed, since Spark's to_json does not accept a plain value."""
     text = nested_sql(f"array({arguments[0]})", nulls=False)
     return f"CASE WHEN {arguments[0]} IS NOT NULL THEN substring({text}, 2, char_length({text}) - 2) END"
 
@@ -640,7 +640,7 @@ JSON_STATES = {
     "JSON_VALUE": _json("JSON_VALUE_STATE", "value_state", "found, empty or error."),
     "JSON_QUERY": _json("JSON_QUERY_STATE", "query_state", "found, empty or error."),
 }
-"""What ON EMPTY and ON ERROR ask, by the function whose clauses they are."""
+"""Conditions of ON EMPTY and ON ERROR by function."""
 
 JSON: tuple[Function, ...] = (
     _json(

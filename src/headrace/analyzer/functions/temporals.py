@@ -112,7 +112,7 @@ EXTRACT_FIELDS = {
     "DOW": "DAYOFWEEK",
     "DOY": "DAYOFYEAR",
 }
-"""The fields of EXTRACT(field FROM time), and the function that gives each."""
+"""The fields of EXTRACT(field FROM time), and the function for each."""
 
 TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
 """The units of FLOOR(time TO unit), TIMESTAMPADD and TIMESTAMPDIFF."""

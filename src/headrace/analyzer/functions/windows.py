@@ -1,4 +1,4 @@
-"""Window functions: what may stand before OVER. `{over}` in a template is where the engine wants that clause."""
+"""Window functions, which require OVER. `{over}` in a template marks the position of that clause."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ class ClickHouseViews:
         return True
 
     def _table(self, view: str) -> ViewTable:
-        """Raises InternalError for a view whose table is not there."""
+        """Raise InternalError if the view's table does not exist."""
         if view not in self._tables:
             comments = self._clickhouse.rows(
                 "SELECT comment FROM system.tables WHERE database = currentDatabase() AND name = {name:String}",

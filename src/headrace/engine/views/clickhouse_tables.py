@@ -100,7 +100,7 @@ class ViewTable:
 
 
 def encoded(types: Mapping[str, DataType]) -> str:
-    """Return DuckDB's select list that makes of a view's columns those of its table."""
+    """Return DuckDB's select list that converts a view's columns to those of its table."""
     return ", ".join(f"{_encode(quote(name), kind)} AS {quote(name)}" for name, kind in types.items())
 
 

@@ -10,7 +10,7 @@ import duckdb
 def open_database(
     path: str | Path, *, memory_mb: int, spill: Path | None = None, spill_mb: int | None = None
 ) -> duckdb.DuckDBPyConnection:
-    """Open a database. `spill` is the folder for what does not fit into its memory; a file has one beside it by default."""
+    """Open a database. `spill` is the folder for data that does not fit into memory; by default a file has one beside it."""
     return duckdb.connect(
         str(path),
         config={

@@ -235,7 +235,7 @@ def _padded(side: str, text: str, length: int, filling: str) -> str:
 
 
 def _like_pattern(pattern: str, escape: str) -> str:
-    """Return the pattern, once each of its escapes is seen to stand before what it can escape."""
+    """Return the pattern after a check that each escape precedes a character that can be escaped."""
     if len(escape) != 1:
         raise ValueError(f"[22000] the escape character of LIKE must be one character, found {escape!r}")
     if re.sub(re.escape(escape) + r"[%_" + re.escape(escape) + "]", "", pattern).count(escape):

@@ -60,7 +60,7 @@ def _refused(_name: str) -> None:
 
 
 def _parts(item: Any, step: str | int | All, *, strict: bool) -> Iterator[Any]:
-    """Yield what a step finds in an item.
+    """Yield the items that a step selects in an item.
 
     A lax path takes an array for its elements and a single value for an array, and misses without error.
     """

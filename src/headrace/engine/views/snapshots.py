@@ -1,4 +1,4 @@
-"""SELECTs of views in DuckDB's SQL, each in a worker process (ADR 45): how long they may take, and what goes wrong in the user's words."""
+"""SELECTs of views in DuckDB's SQL, each in a worker process (ADR 45), with a time limit and with errors in the user's terms."""
 
 from __future__ import annotations
 
@@ -224,13 +224,13 @@ class _Worker:
         return self._connection.recv_bytes()
 
     def kill(self) -> None:
-        """End the process; whoever waits for its answer gets EOFError."""
+        """End the process. A thread that waits for its answer gets EOFError."""
         self._process.kill()
 
     def end(self) -> int:
         """End the process, if it still runs, and remove what it left behind; its exit code."""
         with suppress(subprocess.TimeoutExpired):
-            # One that is about to die by itself says why.
+            # A process that is about to end by itself has an exit code with the reason.
             self._process.wait(0.1)
         self._process.kill()
         code = self._process.wait()
@@ -240,7 +240,7 @@ class _Worker:
 
 
 class _Values(pickle.Unpickler):
-    """Reads the values of rows and nothing else: a worker evaluates what users wrote."""
+    """Reads only values of rows: a worker evaluates users' expressions, so its messages are not trusted."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a type of DuckDB's values; refuse any other."""

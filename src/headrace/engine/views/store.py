@@ -50,7 +50,7 @@ class ViewStore(Protocol):
         ...
 
     def drop(self, view_id: str) -> None:
-        """Remove a view and what is known of its epochs; one that does not exist is no error."""
+        """Remove a view and its epochs. A view that does not exist is not an error."""
         ...
 
     def retain(self, view_ids: Collection[str], *, days: int) -> None:
@@ -90,9 +90,9 @@ class ViewStore(Protocol):
         ...
 
     def warm_up(self) -> None:
-        """Start what a query needs ahead of the first one."""
+        """Start the processes of queries ahead of the first query."""
         ...
 
     def close(self) -> None:
-        """End the queries, write everything out and release what it holds."""
+        """End the queries, write all changes and release the resources."""
         ...

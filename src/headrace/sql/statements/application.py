@@ -104,7 +104,7 @@ def _inner(cursor: Cursor) -> Statement:
 
 
 def _at_end(cursor: Cursor) -> bool:
-    """True at END APPLICATION, but not at the end of a CASE whose value is called application."""
+    """True at END APPLICATION, but not at the end of a CASE with the alias application."""
     if not cursor.at("END", "APPLICATION"):
         return False
     following = cursor.peek(2)

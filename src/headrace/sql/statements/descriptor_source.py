@@ -1,4 +1,4 @@
-"""DESCRIPTOR_SOURCE: create, drop, describe, list, and the list of what is in them. Grammar: dialect section 7.2."""
+"""DESCRIPTOR_SOURCE: create, drop, describe, list, and the list of their descriptors. Grammar: dialect section 7.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GENERATE: what is known of an entity's columns, and how a statement is written. Grammar: dialect section 21."""
+"""GENERATE: columns of an entity, and the text of a statement. Grammar: dialect section 21."""
 
 from __future__ import annotations
 

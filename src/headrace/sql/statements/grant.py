@@ -25,7 +25,7 @@ KINDS = (
 )
 """What OWNERSHIP and privileges are on. A relation's own kind is taken for RELATION."""
 FUTURE = {f"{kind[:-1]}IES" if kind.endswith("Y") else f"{kind}S": kind for kind in KINDS if kind != "ROLE"}
-"""The kinds of what may be granted on before it is there, by the words for several of them."""
+"""Kinds of objects with grants on future objects, by the plural in SQL."""
 _PLACES = {"RELATION": ("SCHEMA", "DATABASE", "ORGANIZATION"), "SCHEMA": ("DATABASE", "ORGANIZATION")}
 _RELATIONS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
 

@@ -16,7 +16,7 @@ _UUID_SHAPE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True)
 class SelectStatement(Statement):
-    """A query whose rows go to the client."""
+    """A query that returns its rows to the client."""
 
     select: Select
 
@@ -118,7 +118,7 @@ def restart_query(cursor: Cursor) -> RestartQuery:
 
 @dataclass(frozen=True)
 class Explain(Statement):
-    """`EXPLAIN [VERBOSE] statement`, which says as much without VERBOSE, or `DESCRIBE statement` (`describe`): the plan as JSON."""
+    """`EXPLAIN [VERBOSE] statement` (VERBOSE has no effect), or `DESCRIBE statement` (`describe`): the plan as JSON."""
 
     statement: Statement
     describe: bool = False

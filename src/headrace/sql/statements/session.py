@@ -1,4 +1,4 @@
-"""USE and SET DEFAULT: the session's current names, and those that a user's sessions begin with. Grammar: dialect section 5."""
+"""USE and SET DEFAULT: the session's current names, and the initial names of a user's sessions. Grammar: dialect section 5."""
 
 from __future__ import annotations
 
