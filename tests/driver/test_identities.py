@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.checkpoint_damage import IDENTITIES
 from headrace.engine.driver.identities import Identities
-from headrace.engine.driver.stores import StoreWatch
+from headrace.engine.driver.stores import Store, StoreWatch
 from headrace.engine.protocol import StartQuery
 from headrace.planner.physical import SparkPlan
 from tests.driver.control import DriverControl
@@ -138,6 +139,24 @@ def test_the_watch_over_stores_compares_while_a_query_runs(
 
     until(lambda: differs(earlier), "the query that began before sees it")
     assert not differs(later)
+
+
+@pytest.mark.kafka
+def test_a_store_is_asked_only_while_a_query_uses_it(
+    kafka: KafkaClient, seed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.engine.driver.stores._INTERVAL_S", 0.05)
+    monkeypatch.setattr("headrace.engine.driver.stores._UNUSED_S", 0.2)
+    watch, name = StoreWatch(), f"unused_{seed}"
+    store = Store(name, "kafka", (("tls.disabled", "TRUE"), ("uris", kafka.bootstrap)))
+
+    def is_asked() -> bool:
+        return any(thread.name == f"store-{name}" for thread in threading.enumerate())
+
+    for _ in range(2):  # the second time by a query that comes after the first was gone
+        assert watch.silence([store]) is None
+        assert is_asked()
+        until(lambda: not is_asked(), "no more requests")
 
 
 @pytest.mark.spark

@@ -28,6 +28,7 @@ _INTERVAL_S = 2.0
 SILENCE_S = 15.0
 """So long a store may be silent without a word about it: a broker may stop for seconds to write to its disk."""
 _UNUSED_S = 10.0
+"""Seconds without a request after which a store, or an entity, is not asked any more. The query that used it has ended."""
 IDENTIFIED_S = 10.0
 """Seconds between two requests for the identity of an entity."""
 
@@ -77,8 +78,6 @@ class StoreWatch:
     def silence(self, stores: list[Store]) -> StoreSilentError | None:
         """Return an error if one of `stores` has not answered for SILENCE_S."""
         now = time.monotonic()
-        for store in [store for store, watched in self._watched.items() if now - watched.asked > _UNUSED_S]:
-            self._watched.pop(store).unused.set()
         silent = [watched for store in stores if now - (watched := self._watch(store)).answered > SILENCE_S]
         return silent[0].error() if silent else None
 
@@ -90,10 +89,11 @@ class StoreWatch:
         return answer if asked_at > since else {}
 
     def _watch(self, store: Store) -> _Watched:
-        if store not in self._watched:
-            self._watched[store] = _Watched(store)
-        self._watched[store].asked = time.monotonic()
-        return self._watched[store]
+        watched = self._watched.get(store)
+        if watched is None or watched.is_over:
+            watched = self._watched[store] = _Watched(store)
+        watched.asked = time.monotonic()
+        return watched
 
 
 @dataclass
@@ -105,14 +105,14 @@ class _Identified:
 
 
 class _Watched:
-    """A watched store and the thread that asks it."""
+    """A watched store and the thread that asks it, which ends when nobody has requested an answer for _UNUSED_S."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._error: HeadraceError | None = None
         self.asked = self.answered = time.monotonic()
         self.entities: dict[EntityPath, _Identified] = {}
-        self.unused = threading.Event()
+        self.is_over = False
         threading.Thread(target=self._ask, name=f"store-{store.name}", daemon=True).start()
 
     def error(self) -> StoreSilentError:
@@ -124,7 +124,8 @@ class _Watched:
             module = connector_module(self._store.connector)
             probe = module.probe(dict(self._store.properties))
             identify = module.identify(dict(self._store.properties)) if hasattr(module, "identify") else None
-            while not self.unused.wait(_INTERVAL_S):
+            while time.monotonic() - self.asked < _UNUSED_S:
+                time.sleep(_INTERVAL_S)
                 try:
                     probe()
                     self.answered = time.monotonic()
@@ -132,6 +133,7 @@ class _Watched:
                         self._identify(identify)
                 except HeadraceError as error:
                     self._error = error
+            self.is_over = True
         except Exception:
             # The failure is not the store's, so the store counts as present.
             self.answered = math.inf
