@@ -86,7 +86,11 @@ class StandIn:
         return (self._at / "server.log").read_text(errors="replace")[-4000:]
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.stop()

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
+_REQUESTS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def guarded(command: Sequence[str], *, grace_s: float) -> list[str]:
@@ -32,15 +33,19 @@ def guarded(command: Sequence[str], *, grace_s: float) -> list[str]:
     return [sys.executable, "-I", "-S", str(Path(__file__).resolve()), str(grace_s), *command]
 
 
-def _die_with_parent() -> None:
+def _prepare_command() -> None:
     # The guard has one thread when it starts the command, so that running Python between fork and exec is
     # safe.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _REQUESTS)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _main(grace_s: float, command: list[str]) -> int:
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
+    # A request that comes before the handlers below stand waits for them: it would end the guard alone, and
+    # the command at once.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_prepare_command)
     ending = threading.Event()
 
     def end() -> None:
@@ -59,8 +64,9 @@ def _main(grace_s: float, command: list[str]) -> int:
             pass
         end()
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _REQUESTS:
         signal.signal(number, on_signal)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _REQUESTS)
     threading.Thread(target=watch_parent, daemon=True).start()
     code = child.wait()
     return 128 - code if code < 0 else code

@@ -7,6 +7,7 @@ its linter, its type checker and its unit tests instead. A wheel carries it buil
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import os
 import re
@@ -70,13 +71,15 @@ def install_packages(folder: Path) -> None:
 
     Raises `InternalError` when there is no Node or a package cannot be had.
     """
-    lock = (folder / "package-lock.json").read_bytes()
     stamp = folder / "node_modules" / _STAMP
-    digest = hashlib.sha256(lock).hexdigest()
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
-        return
-    _npm(folder, "ci", "--no-audit", "--no-fund", "--loglevel=error")
-    stamp.write_text(digest, encoding="utf-8")
+    with (folder / "package-lock.json").open("rb") as locked:
+        # `npm ci` empties node_modules first: of processes that start together, one installs and the others wait.
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        digest = hashlib.sha256(locked.read()).hexdigest()
+        if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
+            return
+        _npm(folder, "ci", "--no-audit", "--no-fund", "--loglevel=error")
+        stamp.write_text(digest, encoding="utf-8")
 
 
 def _npm(folder: Path, *arguments: str) -> None:

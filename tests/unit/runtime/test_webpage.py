@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from headrace.core.errors import InternalError
-from headrace.runtime.webpage import _digest, node_folder
+from headrace.runtime.webpage import _digest, install_packages, node_folder
 
 
 def test_the_digest_follows_the_sources_and_not_what_is_made_from_them(tmp_path: Path) -> None:
@@ -28,6 +29,28 @@ def test_an_old_node_on_the_path_is_passed_over(tmp_path: Path, monkeypatch: pyt
     node = node_folder()
     assert node != tmp_path
     assert subprocess.run([node / "node", "--version"], capture_output=True, check=True).stdout >= b"v20"
+
+
+def test_packages_are_installed_once_by_those_who_start_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, packages = tmp_path / "bin", tmp_path / "packages"
+    programs.mkdir()
+    packages.mkdir()
+    (packages / "package-lock.json").write_text("{}")
+    slow = "#!/bin/sh\necho >> runs; rm -rf node_modules; sleep 0.2; mkdir node_modules; echo {} > node_modules/package.json\n"
+    for name, text in {"node": "#!/bin/sh\necho v20.0.0\n", "npm": slow}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=":")
+
+    def installed(_: int) -> str:
+        install_packages(packages)
+        return (packages / "node_modules" / "package.json").read_text()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(installed, range(4))) == ["{}\n"] * 4
+    assert (packages / "runs").read_text() == "\n"
 
 
 def test_no_node_at_all_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
