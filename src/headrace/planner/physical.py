@@ -7,7 +7,8 @@ It holds no secret: stores are named, and their properties travel beside the pla
 
 An edge between steps has a change mode. `insert`: rows only. `upsert`: a row is the new version of its key, or, where `deleted`
 is true, its end; rows of a key come in order. `signed`: `op` is 1 where a row is added and -1 where it is taken away, in any
-order: the edge is the difference of a multiset.
+order: the edge is the difference of a multiset. Where a step above has a time to live (see `repeats`), `op` is 0 of a row that
+is still there.
 
 Internal columns start with the plan's `internal_prefix`, which this text leaves out. `DecodeRows` gives, beside the declared columns:
 `rowtime` TIMESTAMP (event time), `rowkey` (the decoded key, NULL without a key format), `deleted` BOOLEAN (true for a

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from headrace.formats.base import DecodeSpec, EncodeSpec
 from headrace.formats.spark import decode, encode
 from headrace.formats.types import name_sql, spark_type
 from headrace.planner import physical
+from headrace.planner.repeats import Touched, repeating
 
 _DELAY = "spark.watermarkDelayMs"
 _PREFIX_SETTING = "headrace.internal.prefix"
@@ -56,6 +58,11 @@ class Build:
     resources: ExitStack
     frames: dict[str, DataFrame] = field(default_factory=dict)
     poll_ms: int = 0
+
+    @cached_property
+    def repeating(self) -> frozenset[str]:
+        """Ids of the steps that repeat the rows of touched keys."""
+        return repeating(self.start.plan.steps)
 
     def properties(self, store: str) -> Mapping[str, str]:
         """Return the properties of a store that the plan names."""
@@ -309,14 +316,18 @@ def _interval_join(work: Build, step: physical.IntervalJoin) -> DataFrame:
 
 def _normalize(work: Build, step: physical.Normalize) -> DataFrame:
     signed = _operators(work).Normalize.rows(
-        work.frames[step.input]._jdf, _listed(work, step.keys), step.deleted, step.sequence, step.state_ttl_ms
+        work.frames[step.input]._jdf,
+        _listed(work, step.keys),
+        step.deleted,
+        step.sequence,
+        _time_to_live(work, step),
     )
     return DataFrame(signed, work.session)
 
 
 def _materialize(work: Build, step: physical.Materialize) -> DataFrame:
     upserts = _operators(work).Materialize.rows(
-        work.frames[step.input]._jdf, _listed(work, step.keys), work.internal("op"), step.state_ttl_ms
+        work.frames[step.input]._jdf, _listed(work, step.keys), work.internal("op"), _time_to_live(work, step)
     )
     return DataFrame(upserts, work.session)
 
@@ -339,7 +350,7 @@ def _changelog_aggregate(work: Build, step: physical.ChangelogAggregate) -> Data
         _listed(work, calls),
         work.internal("op") if step.signed else None,
         step.output,
-        step.state_ttl_ms,
+        _time_to_live(work, step),
     )
     return DataFrame(grouped, work.session)
 
@@ -359,7 +370,7 @@ def _changelog_join(work: Build, step: physical.ChangelogJoin) -> DataFrame:
         step.how,
         step.left_closes,
         step.right_closes,
-        step.state_ttl_ms,
+        _time_to_live(work, step),
     )
     return DataFrame(joined, work.session)
 
@@ -374,7 +385,7 @@ def _top_n(work: Build, step: physical.TopN) -> DataFrame:
         step.output,
         step.rank,
         step.closes,
-        step.state_ttl_ms,
+        _time_to_live(work, step),
         step.ties == "newest",
     )
     return DataFrame(ranked, work.session)
@@ -418,6 +429,10 @@ def _ordered(work: Build, keys: list[physical.OrderKey]) -> tuple[Any, Any, Any]
         _listed(work, [key.descending for key in keys]),
         _listed(work, [key.nulls_first for key in keys]),
     )
+
+
+def _time_to_live(work: Build, step: Touched) -> Any:
+    return _operators(work).TimeToLive(step.state_ttl_ms, step.id in work.repeating)
 
 
 def _operators(work: Build) -> Any:

@@ -154,7 +154,8 @@ def _by_operator(low: Lowering, operator: Operator, node: Aggregate, wants: Want
             calls=calls,
             signed=fragment.mode is Mode.SIGNED,
             output="signed" if signed else "upsert",
-            state_ttl_ms=low.state_ttl_ms,
+            # One row for all never grows, and a quiet time must not end a total.
+            state_ttl_ms=low.state_ttl_ms if keys else 0,
         )
     )
     timed = low.time and fragment.hidden.time is not None

@@ -1,5 +1,6 @@
 package io.headrace.spark
 
+import java.nio.ByteBuffer
 import java.util.Arrays
 
 import scala.collection.mutable.ArrayBuffer
@@ -10,7 +11,7 @@ import org.apache.spark.sql.types.DataType
 /** A row that changes a group. `time` is its event time in microseconds. */
 private[spark] final case class AggregateInput(op: Byte, time: Long, arguments: Array[Byte])
 
-/** Result of a group that is shown, 1, or no longer shown, -1. */
+/** Result of a group that is shown, 1, or no longer shown, -1, or still shown, 0. */
 private[spark] final case class AggregateOutput(op: Byte, time: Long, key: Array[Byte], row: Array[Byte])
 
 /** Definition of an aggregation.
@@ -31,8 +32,8 @@ private[spark] final case class AggregateForm(
 )
 
 /** The aggregates of one group: state is how many rows it has, the time that goes with what is shown, and the calls'. */
-private[spark] final class AggregateProcessor(state: KeyState, ttlMs: Long, form: AggregateForm)
-    extends KeyedOperator[AggregateInput, AggregateOutput](state, ttlMs) {
+private[spark] final class AggregateProcessor(state: KeyState, ttl: TimeToLive, form: AggregateForm)
+    extends KeyedOperator[AggregateInput, AggregateOutput](state, ttl) {
   import ChangelogAggregate.NoTime
 
   private val calls = form.calls
@@ -55,27 +56,41 @@ private[spark] final class AggregateProcessor(state: KeyState, ttlMs: Long, form
       time: OperatorTime
   ): Iterator[AggregateOutput] = {
     val loaded = state.load()
-    if (loaded != null && form.insertOnly && calls.isEmpty) {
-      // Whoever is there already stays so.
-      state.touch(loaded, time)
-      Iterator.empty
+    val changes = rows.filter(_.op != 0)
+    // Without calls a group that is there already stays as it is.
+    if (changes.isEmpty || loaded != null && form.insertOnly && calls.isEmpty) {
+      if (loaded != null) state.touch(loaded, time)
+      if (state.isStale) repeat(key) else Iterator.empty
     } else {
-      if (loaded == null) clear()
-      else {
-        rowCount = loaded.getLong()
-        if (form.timed) shownTime = loaded.getLong()
-        calls.foreach(_.accumulator.read(loaded))
-      }
+      read(loaded)
       val before = if (loaded != null && isShown) show() else null
       val beforeTime = shownTime
-      val newest = add(rows)
+      val newest = add(changes)
       val after = if (isShown) show() else null
       val changed = !Arrays.equals(before, after)
       if (changed) shownTime = newest
       store(time, known = loaded != null)
-      if (changed) outputs(key, before, beforeTime, after, newest) else Iterator.empty
+      if (changed) outputs(key, before, beforeTime, after, newest)
+      else if (state.isStale) repeated(key)
+      else Iterator.empty
     }
   }
+
+  override protected def repeat(key: Array[Byte]): Iterator[AggregateOutput] = {
+    read(state.load())
+    repeated(key)
+  }
+
+  private def repeated(key: Array[Byte]): Iterator[AggregateOutput] =
+    if (isShown) Iterator.single(AggregateOutput(0, shownTime, key, show())) else Iterator.empty
+
+  private def read(loaded: ByteBuffer): Unit =
+    if (loaded == null) clear()
+    else {
+      rowCount = loaded.getLong()
+      if (form.timed) shownTime = loaded.getLong()
+      calls.foreach(_.accumulator.read(loaded))
+    }
 
   private def clear(): Unit = {
     rowCount = 0

@@ -36,10 +36,12 @@ object ChangelogAggregate {
     * rounded when shown. FIRST_VALUE and LAST_VALUE go by arrival.
     *
     * @param keys        columns to group by; a NULL in them is a value like others
-    * @param op          the column that says whether a row is added, 1, or taken away, -1; null: all are added
+    * @param op          the column that says whether a row is added, 1, or taken away, -1, or still there, 0; null: all are
+    *                    added
     * @param output      `upsert`: new versions and ends of groups, marked by `deleted`; `signed`: rows that are added and
     *                    taken away, marked by `op`
-    * @param stateTtlMs  a group that was not touched while event time moved on by so much is forgotten; 0: never
+    * @param ttl         a group that was not touched for so long is forgotten; with `repeats`, one that was touched without
+    *                    a change gives its row again, signed with 0
     *
     * Returns the keys, a column for each call, and of [[InternalColumns]] `deleted` or `op`, and `rowtime` when the input has it: the newest
     * of the rows that changed the group. Throws IllegalArgumentException for a call that is none.
@@ -50,7 +52,7 @@ object ChangelogAggregate {
       calls: JavaList[AggregateCall],
       op: String,
       output: String,
-      stateTtlMs: Long
+      ttl: TimeToLive
   ): DataFrame = {
     val signed = isSigned(output)
     val names = keys.asScala.toSeq
@@ -63,8 +65,8 @@ object ChangelogAggregate {
     val meaning = calls.asScala.map(_.copy(name = "").toString).mkString("\n")
     val form = (rowType(keySchema).json, arguments.form, meaning, op == null, timed)
     val processor = new AggregateProcessor(
-      new KeyState("GROUP BY", 1, form.hashCode, stateTtlMs),
-      stateTtlMs,
+      new KeyState("GROUP BY", 1, form.hashCode, ttl),
+      ttl,
       AggregateForm(planned, result.fields.map(_.dataType), arguments.size, names.isEmpty, op == null, signed, timed)
     )
     val changed = df
@@ -76,7 +78,7 @@ object ChangelogAggregate {
       )
       .groupBy(col("key"))
       .as[Array[Byte], AggregateInput](Encoders.BINARY, Encoders.product[AggregateInput])
-      .transformWithState(processor, KeyedOperator.timeMode(stateTtlMs), OutputMode.Append())(Encoders.product[AggregateOutput])
+      .transformWithState(processor, KeyedOperator.timeMode(ttl), OutputMode.Append())(Encoders.product[AggregateOutput])
       .toDF()
     val time = when(col("time") =!= lit(NoTime), timestamp_micros(col("time")))
     val change = if (signed) col("op").as(internal.op) else (col("op") === lit(-1)).as(internal.deleted)

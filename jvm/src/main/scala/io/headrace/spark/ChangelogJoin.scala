@@ -29,13 +29,15 @@ object ChangelogJoin {
     * NULL.
     *
     * @param leftKeys, rightKeys      equally many columns of equal types, maybe none; a NULL matches nothing
-    * @param leftOp, rightOp          a TINYINT column that is 1 or -1; null when rows are only added
+    * @param leftOp, rightOp          a TINYINT column that is 1, -1 or, of a row that is still there, 0; null when rows are
+    *                                 only added
     * @param condition                BOOLEAN SQL over the columns of both sides that matching rows meet too; null: none
     * @param how                      `inner`, `left`, `right`, `full`, `semi` or `anti`
     * @param leftCloses, rightCloses  a TIMESTAMP column: the row leaves the state when the watermark reaches it, and if it
     *                                 is to come out because it has met no row, it does so then and not before. A row that
     *                                 comes after that is dropped. null: rows stay
-    * @param stateTtlMs               a key that was not touched while event time moved on by so much is forgotten; 0: never
+    * @param ttl                      a key that was not touched for so long is forgotten; with `repeats`, one that was touched
+    *                                 gives its rows again, signed with 0, if they can be taken away
     *
     * Throws IllegalArgumentException for columns that cannot be joined so.
     */
@@ -50,11 +52,11 @@ object ChangelogJoin {
       how: String,
       leftCloses: String,
       rightCloses: String,
-      stateTtlMs: Long
+      ttl: TimeToLive
   ): DataFrame = {
     val leftSide = Side(left, leftKeys.asScala.toSeq, Option(leftOp), Option(leftCloses).map(Closing.at), right = false)
     val rightSide = Side(right, rightKeys.asScala.toSeq, Option(rightOp), Option(rightCloses).map(Closing.at), right = true)
-    joined(leftSide, rightSide, condition, how, apart = null, stateTtlMs)
+    joined(leftSide, rightSide, condition, how, apart = null, ttl)
   }
 
   private[spark] def joined(
@@ -63,11 +65,10 @@ object ChangelogJoin {
       condition: String,
       how: String,
       apart: Apart,
-      stateTtlMs: Long
+      ttl: TimeToLive
   ): DataFrame = {
     val internal = InternalColumns.of(left.df)
     val kind = JoinKind.parse(how)
-    require(stateTtlMs >= 0, s"expected a time to live of 0 ms (off) or more, found $stateTtlMs")
     requireDisjoint(left.df, right.df)
     requireKeys(left, right)
 
@@ -87,8 +88,11 @@ object ChangelogJoin {
     val timed = closes._1 || closes._2
     val keyTypes = left.keys.map(left.df.schema(_).dataType.json)
     val rows = (rowType(leftRow).json, rowType(rightRow).json)
-    val format = (keyTypes, rows, kind, condition, closes, apart, stateTtlMs > 0).hashCode
-    val processor = new ChangelogJoinProcessor(kind, compiled.orNull, closes, apart, stateTtlMs, format)
+    val format = (keyTypes, rows, kind, condition, closes, apart, ttl.isOn).hashCode
+    val insertsOnly = left.op.isEmpty && right.op.isEmpty && (how.toLowerCase(Locale.ROOT) == "inner" || apart != null)
+    // What is never taken away depends on no row here; what closes is final.
+    val repeats = ttl.repeats && !insertsOnly && !timed
+    val processor = new ChangelogJoinProcessor(kind, compiled.orNull, closes, apart, ttl.copy(repeats = repeats), format)
     val changes = left
       .changes(leftRow, keepUnmatchable = kind.left == Alone.Unmatched, timed)
       .union(right.changes(rightRow, keepUnmatchable = kind.right == Alone.Unmatched, timed))
@@ -96,7 +100,6 @@ object ChangelogJoin {
       .as[Int, ChangelogInput](Encoders.scalaInt, Encoders.product[ChangelogInput])
       .transformWithState(processor, processor.timeMode, OutputMode.Append())(Encoders.product[ChangelogOutput])
       .toDF()
-    val insertsOnly = left.op.isEmpty && right.op.isEmpty && (how.toLowerCase(Locale.ROOT) == "inner" || apart != null)
     val shown = left.shown(col("left"), leftRow) ++ (if (kind.pairs) right.shown(col("right"), rightRow) else Nil)
     changes.select(withOneRowtime(shown, internal.rowtime) ++ Option.when(!insertsOnly)(col("op").as(internal.op)): _*)
   }

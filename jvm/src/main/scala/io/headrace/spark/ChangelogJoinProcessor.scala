@@ -12,7 +12,7 @@ import org.apache.spark.sql.streaming._
 /** A change of either side on its way into the join.
   *
   * @param right         whether it is one of the right side
-  * @param op            1: the row is added; -1: it is taken away
+  * @param op            1: the row is added; -1: it is taken away; 0: it is still there
   * @param closesMicros  when the row leaves the state, in epoch microseconds; Long.MaxValue: never
   * @param key           null for a row that matches nothing
   */
@@ -24,7 +24,7 @@ private[spark] final case class ChangelogInput(
     payload: Array[Byte]
 )
 
-/** A pair, or a row alone where the other side's is null, that is added, 1, or taken away, -1. */
+/** A pair, or a row alone where the other side's is null, that is added, 1, or taken away, -1, or still there, 0. */
 private[spark] final case class ChangelogOutput(op: Byte, left: Array[Byte], right: Array[Byte])
 
 /** The join of a group of keys. See [[ChangelogJoin]] for what it means and [[SignedJoin]] for how it is computed.
@@ -32,7 +32,7 @@ private[spark] final case class ChangelogOutput(op: Byte, left: Array[Byte], rig
   * @param condition  null for none
   * @param closes     whether the left, and the right, rows have closing times
   * @param apart      how far those of a pair may be from each other; null: any
-  * @param ttlMs      a key that was not touched while the watermark moved on by so much is forgotten; 0: never
+  * @param ttl        when a key that is not touched is forgotten
   * @param rowFormat  stands for the columns of both sides and for how they are joined; other state is refused
   */
 private[spark] final class ChangelogJoinProcessor(
@@ -40,12 +40,12 @@ private[spark] final class ChangelogJoinProcessor(
     condition: JoinCondition,
     closes: (Boolean, Boolean),
     apart: Apart,
-    ttlMs: Long,
+    ttl: TimeToLive,
     rowFormat: Int
 ) extends StatefulProcessor[Int, ChangelogInput, ChangelogOutput] {
   import ChangelogJoinProcessor._
 
-  private val timed = ttlMs > 0 || closes._1 || closes._2
+  private val timed = ttl.isOn || closes._1 || closes._2
   private val agenda = new Agenda(new StateFormat("join", StateVersion, rowFormat))
   @transient private lazy val join = new SignedJoin(kind, condition, closes, apart)
   @transient private var keys: MapState[Array[Byte], Array[Byte]] = _
@@ -70,10 +70,13 @@ private[spark] final class ChangelogJoinProcessor(
     val alone = new Emitted
     val changes = mutable.LinkedHashMap.empty[PackedKey, KeyChanges]
     rows.foreach { row =>
-      if (row.key == null) join.unmatchable(!row.right, row.payload, row.op)(alone)
-      else {
+      if (row.key == null) {
+        // It has no state, so it is passed on as it comes.
+        if (row.op != 0) join.unmatchable(!row.right, row.payload, row.op)(alone)
+        else if (ttl.repeats) join.unmatchable(!row.right, row.payload, 1)(alone.repeat)
+      } else {
         val ofKey = changes.getOrElseUpdate(new PackedKey(row.key), new KeyChanges)
-        (if (row.right) ofKey.right else ofKey.left) += new Change(row.payload, row.op, row.closesMicros)
+        if (row.op != 0) (if (row.right) ofKey.right else ofKey.left) += new Change(row.payload, row.op, row.closesMicros)
       }
     }
     val wakes = ArrayBuffer.empty[Due]
@@ -104,9 +107,12 @@ private[spark] final class ChangelogJoinProcessor(
   ): Emitted = {
     val (rows, emitted) = (new KeyRows(key), new Emitted)
     join.change(changes.left, changes.right, rows.left, rows.right, closedMicros)(emitted)
-    if (timed) {
+    if (timed && !rows.isEmpty) {
+      val stale = ttl.isStale(rows.touchedMs, time.watermarkMs)
       rows.touchedMs = time.watermarkMs
-      rows.wakeAt(changes.closing(join.showsClosing), wakes)
+      rows.wakeAt(changes.closing(join.showsClosing), ttl.firstWake(rows.touchedMs), wakes)
+      // A change of some rows touches none of the others above.
+      if (stale) join.shown(rows.left, rows.right)(emitted.repeat)
     }
     rows.store()
     emitted
@@ -116,13 +122,14 @@ private[spark] final class ChangelogJoinProcessor(
   private def wake(key: Array[Byte], time: OperatorTime, wakes: ArrayBuffer[Due]): Emitted = {
     val (rows, emitted) = (new KeyRows(key), new Emitted)
     if (rows.wakeMs <= time.watermarkMs) {
+      val look = if (ttl.isOn) ttl.look(rows.wakeMs, rows.touchedMs, time.watermarkMs) else NoLook
       rows.wakeMs = Long.MaxValue
-      // What was touched before any watermark was known counts from the first one on.
-      if (OperatorTime.isNone(rows.touchedMs)) rows.touchedMs = time.watermarkMs
-      if (ttlMs > 0 && rows.touchedMs + ttlMs <= time.watermarkMs) rows.clear()
+      rows.touchedMs = look.touchedMs
+      if (look.isOver) rows.clear()
       else {
         join.close(rows.left, rows.right, MILLISECONDS.toMicros(time.watermarkMs))(emitted)
-        if (!rows.isEmpty) rows.wakeAt(rows.closing, wakes)
+        if (look.repeats) join.shown(rows.left, rows.right)(emitted.repeat)
+        if (!rows.isEmpty) rows.wakeAt(rows.closing, look.wakeMs, wakes)
       }
       rows.store()
     }
@@ -161,9 +168,10 @@ private[spark] final class ChangelogJoinProcessor(
       if (closing.isEmpty) Long.MaxValue else if (join.showsClosing) closing.min else closing.max
     }
 
-    def wakeAt(closesMicros: Long, wakes: ArrayBuffer[Due]): Unit = {
+    /** Asks to be looked at when the first of both comes: a row closes, the time to live says so. */
+    def wakeAt(closesMicros: Long, lookMs: Long, wakes: ArrayBuffer[Due]): Unit = {
       val closesMs = ceilMillis(closesMicros)
-      val atMs = if (ttlMs > 0) math.min(closesMs, touchedMs + ttlMs) else closesMs
+      val atMs = if (ttl.isOn) math.min(closesMs, lookMs) else closesMs
       if (atMs < wakeMs) {
         wakeMs = atMs
         wakes += Due(atMs * 1000, 0, key, null)
@@ -195,6 +203,7 @@ private[spark] final class ChangelogJoinProcessor(
 
 private[spark] object ChangelogJoinProcessor {
   private val StateVersion: Byte = 1
+  private val NoLook = Look(isOver = false, repeats = false, TimeToLive.Unknown, Long.MaxValue)
 
   private final class KeyChanges {
     val left: ArrayBuffer[Change] = ArrayBuffer.empty
@@ -219,6 +228,9 @@ private[spark] object ChangelogJoinProcessor {
         times -= 1
       }
     }
+
+    /** Says once of each row that it is still there. */
+    val repeat: SignedJoin.Emit = (left, right, _) => rows += ChangelogOutput(0, left, right)
 
     def iterator: Iterator[ChangelogOutput] = rows.iterator
   }

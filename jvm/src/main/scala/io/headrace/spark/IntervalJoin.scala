@@ -56,7 +56,7 @@ object IntervalJoin {
       condition,
       how,
       apart,
-      stateTtlMs = 0
+      TimeToLive.Forever
     )
     if (delayMs == 0) joined else SparkInternals.delayed(joined, delayMs)
   }

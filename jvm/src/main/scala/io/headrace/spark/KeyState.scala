@@ -8,22 +8,23 @@ import org.apache.spark.sql.streaming.{StatefulProcessorHandle, TTLConfig, Value
 /** The one value of state that an operator has of each key, for everything small: what an operator keeps in it is up to
   * the operator, what is before it says whose state it is and when the key was last touched.
   *
-  * With a time to live a key has one timer. It is not moved when the key is touched, but set anew when it comes too early.
+  * With a time to live a key has one timer. It is not moved when the key is touched, but set anew when it fires too early.
   *
   * @param operator   what the state belongs to, for people
   * @param version    of the operator's state: raise it when the layout changes, so that older state is refused, not misread
   * @param rowFormat  stands for the columns whose bytes are in the state, and for whatever else gives it its form
-  * @param ttlMs      a key that was not touched while the watermark moved on by so much is freed; 0: never
+  * @param ttl        when a key that is not touched is freed
   */
-private[spark] final class KeyState(operator: String, version: Byte, rowFormat: Int, ttlMs: Long) extends Serializable {
+private[spark] final class KeyState(operator: String, version: Byte, rowFormat: Int, ttl: TimeToLive) extends Serializable {
   import KeyState._
 
   private val format = new StateFormat(operator, version, rowFormat)
-  private val headerBytes: Int = StateFormat.Bytes + (if (ttlMs > 0) 16 else 0)
+  private val headerBytes: Int = StateFormat.Bytes + (if (ttl.isOn) 16 else 0)
   @transient private var values: ValueState[Array[Byte]] = _
   // Of the key that was loaded last.
-  private var touchedMs: Long = 0
+  private var touchedMs: Long = TimeToLive.Unknown
   private var timerMs: Long = NoTimer
+  private var stale = false
 
   def open(handle: StatefulProcessorHandle): Unit = values = handle.getValueState("key", Encoders.BINARY, TTLConfig.NONE)
 
@@ -34,11 +35,13 @@ private[spark] final class KeyState(operator: String, version: Byte, rowFormat: 
   def load(): ByteBuffer = {
     val bytes = values.get()
     timerMs = NoTimer
+    touchedMs = TimeToLive.Unknown
+    stale = false
     if (bytes == null) null
     else {
       val in = ByteBuffer.wrap(bytes)
       format.check(in)
-      if (ttlMs > 0) {
+      if (ttl.isOn) {
         touchedMs = in.getLong()
         timerMs = in.getLong()
       }
@@ -54,9 +57,11 @@ private[spark] final class KeyState(operator: String, version: Byte, rowFormat: 
 
   /** Replaces the state of the current key, which must have been loaded before, and marks it as touched. */
   def store(state: ByteBuffer, time: OperatorTime): Unit = {
-    if (ttlMs > 0) {
-      touchedMs = time.watermarkMs
-      if (timerMs == NoTimer) wake(time)
+    if (ttl.isOn) {
+      val nowMs = time.watermarkMs
+      stale = ttl.isStale(touchedMs, nowMs)
+      touchedMs = nowMs
+      if (timerMs == NoTimer) wakeAt(ttl.firstWake(nowMs), time)
       state.putLong(TouchedAt, touchedMs).putLong(TouchedAt + 8, timerMs)
     }
     values.update(state.array())
@@ -64,35 +69,37 @@ private[spark] final class KeyState(operator: String, version: Byte, rowFormat: 
 
   /** Marks the current key as touched, where its state stays as it was loaded. */
   def touch(loaded: ByteBuffer, time: OperatorTime): Unit =
-    if (ttlMs > 0 && touchedMs != time.watermarkMs) store(loaded, time)
+    if (ttl.isOn && touchedMs != time.watermarkMs) store(loaded, time)
+
+  /** True if the current key, which was touched, must repeat the rows that it shows and did not change. */
+  def isStale: Boolean = stale
 
   /** Frees the state of the current key, which must have been loaded before. */
   def clear(time: OperatorTime): Unit = {
     if (timerMs != NoTimer) time.cancel(timerMs)
     timerMs = NoTimer
+    stale = false
     values.clear()
   }
 
-  /** True if the timer that woke the current key ends it; its state is freed then. Only with a time to live. */
-  def isOver(time: OperatorTime): Boolean = {
+  /** Free the state of the current key if the timer that woke it ends it, else ask for the next one. Null without state. */
+  def look(time: OperatorTime): Look = {
     val state = load()
-    state != null && {
-      val now = time.watermarkMs
-      // What was touched before any watermark was known counts from the first one on.
-      if (OperatorTime.isNone(touchedMs)) touchedMs = now
-      val over = touchedMs + ttlMs <= now
-      if (over) values.clear()
+    if (state == null) null
+    else {
+      val look = ttl.look(timerMs, touchedMs, time.watermarkMs)
+      if (look.isOver) values.clear()
       else {
-        wake(time)
-        values.update(state.putLong(TouchedAt, touchedMs).putLong(TouchedAt + 8, timerMs).array())
+        wakeAt(look.wakeMs, time)
+        values.update(state.putLong(TouchedAt, look.touchedMs).putLong(TouchedAt + 8, timerMs).array())
       }
-      over
+      look
     }
   }
 
-  private def wake(time: OperatorTime): Unit = {
-    timerMs = touchedMs + ttlMs
-    time.wakeAt(timerMs)
+  private def wakeAt(ms: Long, time: OperatorTime): Unit = {
+    timerMs = ms
+    time.wakeAt(ms)
   }
 }
 

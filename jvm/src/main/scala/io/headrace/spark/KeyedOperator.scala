@@ -4,10 +4,12 @@ import org.apache.spark.sql.streaming._
 
 /** A stateful operator of one input. It changes by rows; by time only when a key's time to live ends, unless it says more.
   *
+  * With a time to live, rows whose sign is 0 say that a row is still there: they touch the key and change nothing.
+  *
   * @param state  the operator's state of one key; what is large is kept beside it
-  * @param ttlMs  the time to live; 0: none, and the operator runs without event time
+  * @param ttl    without one the operator runs without event time
   */
-private[spark] abstract class KeyedOperator[I, O](protected val state: KeyState, ttlMs: Long)
+private[spark] abstract class KeyedOperator[I, O](protected val state: KeyState, ttl: TimeToLive)
     extends StatefulProcessor[Array[Byte], I, O] {
 
   /** Declares what the operator keeps beside `state`. */
@@ -20,12 +22,16 @@ private[spark] abstract class KeyedOperator[I, O](protected val state: KeyState,
   protected def free(): Unit = ()
 
   /** True if it runs in event time. */
-  protected def timed: Boolean = ttlMs > 0
+  protected def timed: Boolean = ttl.isOn
+
+  /** Rows that the current key shows, with 0 as their sign; its state is to be loaded. */
+  protected def repeat(key: Array[Byte]): Iterator[O]
 
   /** Apply the watermark at a time that the operator asked for. */
-  protected def wake(time: OperatorTime): Iterator[O] = {
-    if (state.isOver(time)) free()
-    Iterator.empty
+  protected def wake(key: Array[Byte], time: OperatorTime): Iterator[O] = {
+    val look = state.look(time)
+    if (look != null && look.isOver) free()
+    if (look != null && look.repeats) repeat(key) else Iterator.empty
   }
 
   override final def init(outputMode: OutputMode, timeMode: TimeMode): Unit = {
@@ -37,16 +43,13 @@ private[spark] abstract class KeyedOperator[I, O](protected val state: KeyState,
     change(key, rows, if (timed) new EventTime(getHandle, timers) else KeyedOperator.Timeless)
 
   override final def handleExpiredTimer(key: Array[Byte], timers: TimerValues, expired: ExpiredTimerInfo): Iterator[O] =
-    wake(new EventTime(getHandle, timers))
+    wake(key, new EventTime(getHandle, timers))
 }
 
 private[spark] object KeyedOperator {
 
   /** The mode to run in: without event time Spark runs no batch for time's sake. */
-  def timeMode(ttlMs: Long): TimeMode = {
-    require(ttlMs >= 0, s"expected a time to live of 0 ms (off) or more, found $ttlMs")
-    if (ttlMs > 0) TimeMode.EventTime() else TimeMode.None()
-  }
+  def timeMode(ttl: TimeToLive): TimeMode = if (ttl.isOn) TimeMode.EventTime() else TimeMode.None()
 
   /** Time of an operator that needs none. */
   object Timeless extends OperatorTime {

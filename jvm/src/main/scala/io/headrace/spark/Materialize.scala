@@ -21,22 +21,23 @@ object Materialize {
     * before it. The rows of a key are one value of state: there should be few.
     *
     * @param keys        the key's columns; a NULL in them is a value like others
-    * @param op          the column that says whether a row is added, 1, or taken away, -1
-    * @param stateTtlMs  a key that was not touched while event time moved on by so much is forgotten; 0: never
+    * @param op          the column that says whether a row is added, 1, or taken away, -1, or still there, 0
+    * @param ttl         a key that was not touched for so long is forgotten; with `repeats`, one that was touched without a
+    *                    change gives its row again
     *
     * Returns all columns but `op`, and `deleted`.
     */
-  def rows(df: DataFrame, keys: JavaList[String], op: String, stateTtlMs: Long): DataFrame = {
+  def rows(df: DataFrame, keys: JavaList[String], op: String, ttl: TimeToLive): DataFrame = {
     val schema = without(df.schema, op)
     val names = keys.asScala.toSeq
-    val state = new KeyState("Materialize", 1, (names, rowType(schema).json).hashCode, stateTtlMs)
+    val state = new KeyState("Materialize", 1, (names, rowType(schema).json).hashCode, ttl)
     df.select(
       packedKey(df, names).as("key"),
       named(op).cast("tinyint").as("op"),
       packed(schema.fieldNames.map(named).toSeq).as("row")
     ).groupBy(col("key"))
       .as[Array[Byte], SignedRow](Encoders.BINARY, Encoders.product[SignedRow])
-      .transformWithState(new MaterializeProcessor(state, stateTtlMs), KeyedOperator.timeMode(stateTtlMs), OutputMode.Append())(
+      .transformWithState(new MaterializeProcessor(state, ttl), KeyedOperator.timeMode(ttl), OutputMode.Append())(
         Encoders.product[SignedRow]
       )
       .toDF()
@@ -45,8 +46,8 @@ object Materialize {
 }
 
 /** State of a key: its rows with their counts, in the order in which they were added last. */
-private[spark] final class MaterializeProcessor(state: KeyState, ttlMs: Long)
-    extends KeyedOperator[SignedRow, SignedRow](state, ttlMs) {
+private[spark] final class MaterializeProcessor(state: KeyState, ttl: TimeToLive)
+    extends KeyedOperator[SignedRow, SignedRow](state, ttl) {
   @transient private lazy val rows = ArrayBuffer.empty[Array[Byte]]
   @transient private lazy val counts = ArrayBuffer.empty[Int]
 
@@ -59,10 +60,17 @@ private[spark] final class MaterializeProcessor(state: KeyState, ttlMs: Long)
     }
     val after = shown
     if (rows.nonEmpty) store(time) else if (known) state.clear(time)
-    if (Arrays.equals(before, after)) Iterator.empty
+    if (Arrays.equals(before, after)) if (state.isStale) repeated else Iterator.empty
     else if (after == null) Iterator.single(SignedRow(-1, before))
     else Iterator.single(SignedRow(1, after))
   }
+
+  override protected def repeat(key: Array[Byte]): Iterator[SignedRow] = {
+    load()
+    repeated
+  }
+
+  private def repeated: Iterator[SignedRow] = Option(shown).iterator.map(SignedRow(0, _))
 
   private def count(row: Array[Byte], op: Byte): Unit = {
     val at = rows.indexWhere(Arrays.equals(_, row))

@@ -23,21 +23,22 @@ object Normalize {
     * @param keys        the key's columns; a NULL in them is a value like others
     * @param deleted     a BOOLEAN column that marks the end of its key; null when rows are never deleted
     * @param sequence    a BIGINT column by which rows of a key are put in order that come in one call; null: as they come
-    * @param stateTtlMs  a key that was not touched while event time moved on by so much is forgotten; 0: never
+    * @param ttl         a key that was not touched for so long is forgotten; with `repeats`, one that was touched without a
+    *                    change gives its row again, with 0 as its sign
     *
     * Returns all columns but `deleted` and `sequence`, and `op` of [[InternalColumns]].
     */
-  def rows(df: DataFrame, keys: JavaList[String], deleted: String, sequence: String, stateTtlMs: Long): DataFrame = {
+  def rows(df: DataFrame, keys: JavaList[String], deleted: String, sequence: String, ttl: TimeToLive): DataFrame = {
     val schema = without(df.schema, deleted, sequence)
     val names = keys.asScala.toSeq
     val version = packed(schema.fieldNames.map(named).toSeq)
     val order = if (sequence == null) lit(0L) else coalesce(named(sequence), lit(Long.MinValue))
     val live = if (deleted == null) version else when(coalesce(named(deleted), lit(false)), lit(null)).otherwise(version)
-    val state = new KeyState("Normalize", 1, (names, rowType(schema).json).hashCode, stateTtlMs)
+    val state = new KeyState("Normalize", 1, (names, rowType(schema).json).hashCode, ttl)
     df.select(packedKey(df, names).as("key"), order.as("sequence"), live.as("row"))
       .groupBy(col("key"))
       .as[Array[Byte], Version](Encoders.BINARY, Encoders.product[Version])
-      .transformWithState(new NormalizeProcessor(state, stateTtlMs), KeyedOperator.timeMode(stateTtlMs), OutputMode.Append())(
+      .transformWithState(new NormalizeProcessor(state, ttl), KeyedOperator.timeMode(ttl), OutputMode.Append())(
         Encoders.product[SignedRow]
       )
       .toDF()
@@ -48,11 +49,11 @@ object Normalize {
 /** A row that replaces the one of its key; null: that one is deleted. */
 private[spark] final case class Version(sequence: Long, row: Array[Byte])
 
-/** A row that is added to a relation, 1, or taken away, -1. */
+/** A row that is added to a relation, 1, or taken away, -1, or still there, 0. */
 private[spark] final case class SignedRow(op: Byte, row: Array[Byte])
 
-private[spark] final class NormalizeProcessor(state: KeyState, ttlMs: Long)
-    extends KeyedOperator[Version, SignedRow](state, ttlMs) {
+private[spark] final class NormalizeProcessor(state: KeyState, ttl: TimeToLive)
+    extends KeyedOperator[Version, SignedRow](state, ttl) {
 
   override protected def change(key: Array[Byte], rows: Iterator[Version], time: OperatorTime): Iterator[SignedRow] = {
     var last = rows.next()
@@ -64,7 +65,7 @@ private[spark] final class NormalizeProcessor(state: KeyState, ttlMs: Long)
     val (before, after) = (NormalizeProcessor.row(loaded), last.row)
     if (Arrays.equals(before, after)) {
       if (loaded != null) state.touch(loaded, time)
-      Iterator.empty
+      if (state.isStale) Iterator.single(SignedRow(0, after)) else Iterator.empty
     } else {
       if (after == null) state.clear(time) else state.store(state.allocate(after.length).put(after), time)
       if (before == null) Iterator.single(SignedRow(1, after))
@@ -72,6 +73,9 @@ private[spark] final class NormalizeProcessor(state: KeyState, ttlMs: Long)
       else Iterator(SignedRow(-1, before), SignedRow(1, after))
     }
   }
+
+  override protected def repeat(key: Array[Byte]): Iterator[SignedRow] =
+    Iterator.single(SignedRow(0, NormalizeProcessor.row(state.load())))
 }
 
 private object NormalizeProcessor {

@@ -106,6 +106,20 @@ private[spark] final class SignedJoin(
     if (rightCloses) rightRows.close(watermarkMicros)(closed(right, _, emit))
   }
 
+  /** Emits what comes out of the rows as they are. */
+  def shown(leftRows: JoinRows, rightRows: JoinRows)(emit: Emit): Unit = {
+    val others = present(rightRows)
+    if (kind.pairs)
+      for (row <- present(leftRows); other <- others if meets == null || meets(row.payload, other.payload))
+        emit(row.payload, other.payload, row.weight * other.weight)
+    aloneIn(left, present(leftRows), rightRows, emit)
+    aloneIn(right, others, leftRows, emit)
+  }
+
+  private def aloneIn(side: Side, rows: ArrayBuffer[JoinRow], others: JoinRows, emit: Emit): Unit =
+    for (row <- rows if side.alone.shows(if (side.counted) row.matches else others.total))
+      side.emitAlone(row.payload, row.weight, emit)
+
   /** A row that belongs to no key. */
   def unmatchable(isLeft: Boolean, payload: Array[Byte], weight: Int)(emit: Emit): Unit = {
     val side = if (isLeft) left else right
@@ -173,6 +187,16 @@ private[spark] final class SignedJoin(
 }
 
 private[spark] object SignedJoin {
+
+  private def present(rows: JoinRows): ArrayBuffer[JoinRow] = {
+    val there = ArrayBuffer.empty[JoinRow]
+    rows.foreach { row =>
+      if (row.weight > 0) there += row
+      false
+    }
+    there
+  }
+
   type Emit = (Array[Byte], Array[Byte], Int) => Unit
 
   /** @param deferred  whether its rows come out alone only when they close */

@@ -24,15 +24,16 @@ object TopN {
     *
     * @param partitionKeys  columns; a NULL in them is a value like others
     * @param orderBy        columns, with `descending` and `nullsFirst` for each of them
-    * @param op             the column that says whether a row is added, 1, or taken away, -1; null: all are added
+    * @param op             the column that says whether a row is added, 1, or taken away, -1, or still there, 0; null: all
+    *                       are added
     * @param output         `upsert`: the rows by partition and rank, or with a limit of 1 by partition, ends marked by
     *                       `deleted`; `signed`: rows that join the first ones and leave them, or with a rank change it,
     *                       marked by `op`; `insert`: each partition once, when the watermark has reached `closes`
     * @param rankColumn     the name of a BIGINT with the row's number; null: none
     * @param closes         with `insert`: a TIMESTAMP that is the same for all rows of a partition, such as the end of their
     *                       window. Rows that come after it are late and dropped. Else null
-    * @param stateTtlMs     a partition that was not touched while event time moved on by so much is forgotten; 0: never.
-    *                       One that closes is freed then
+    * @param stateTtl       a partition that was not touched for so long is forgotten; with `repeats`, one that was touched
+    *                       gives the rows that it did not change again, signed with 0. One that closes is freed then
     *
     * Returns all columns but `op`, `rankColumn`, and `deleted` or `op` of [[InternalColumns]]. Throws IllegalArgumentException for arguments
     * that do not fit together.
@@ -48,7 +49,7 @@ object TopN {
       output: String,
       rankColumn: String,
       closes: String,
-      stateTtlMs: Long,
+      stateTtl: TimeToLive,
       newestFirst: Boolean
   ): DataFrame = {
     requireOutput(output, limit, rankColumn, closes)
@@ -60,10 +61,10 @@ object TopN {
     })
     require(order.columns.size == orderBy.size, s"expected a direction for each of the ${orderBy.size} columns of the order")
     val form = TopNForm(order, schema.length, limit, op == null, output == "signed", ranked = rankColumn != null, newestFirst)
-    val ttlMs = if (closes == null) stateTtlMs else 0
+    val ttl = if (closes == null) stateTtl else TimeToLive.Forever
     val format = (keys, rowType(schema).json, order, op == null, closes == null, if (op == null) limit else 0)
-    val state = new KeyState("Top-N", 1, format.hashCode, ttlMs)
-    val processor = if (closes == null) new TopNProcessor(state, ttlMs, form) else new ClosingTopNProcessor(state, form)
+    val state = new KeyState("Top-N", 1, format.hashCode, ttl)
+    val processor = if (closes == null) new TopNProcessor(state, ttl, form) else new ClosingTopNProcessor(state, form)
     val time = if (closes == null) lit(0L) else unix_micros(named(closes))
     // Spark drops the rows of a column with this mark that the watermark had passed before the batch.
     val mark = new MetadataBuilder().putLong(SparkInternals.DelayKey, 0).build()
@@ -78,7 +79,7 @@ object TopN {
     val ranked = (if (closes == null) rows else rows.where(col("closes").isNotNull))
       .groupBy(col("key"))
       .as[Array[Byte], RankInput](Encoders.BINARY, Encoders.product[RankInput])
-      .transformWithState(processor, if (closes == null) KeyedOperator.timeMode(ttlMs) else TimeMode.EventTime(), OutputMode.Append())(
+      .transformWithState(processor, if (closes == null) KeyedOperator.timeMode(ttl) else TimeMode.EventTime(), OutputMode.Append())(
         Encoders.product[RankOutput]
       )
       .toDF()

@@ -8,7 +8,7 @@ import scala.collection.mutable.ArrayBuffer
 import org.apache.spark.sql.Encoders
 import org.apache.spark.sql.streaming.TTLConfig
 
-/** A row that is added to a partition, or taken away from it. `closes` is in microseconds. */
+/** A row that is added to a partition, taken away from it, or still there. `closes` is in microseconds. */
 private[spark] final case class RankInput(op: Byte, closes: Long, row: Array[Byte])
 
 /** A row at its place, which counts from 1. */
@@ -32,8 +32,8 @@ private[spark] final case class TopNForm(
 )
 
 /** The first rows of one partition, given whenever they change. */
-private[spark] sealed class TopNProcessor(state: KeyState, ttlMs: Long, form: TopNForm)
-    extends KeyedOperator[RankInput, RankOutput](state, ttlMs) {
+private[spark] sealed class TopNProcessor(state: KeyState, ttl: TimeToLive, form: TopNForm)
+    extends KeyedOperator[RankInput, RankOutput](state, ttl) {
 
   @transient protected var ranking: Ranking = _
   @transient private var freeRest: () => Unit = _
@@ -53,10 +53,23 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttlMs: Long, form: To
     rows.foreach(apply)
     val after = if (ranking.isChanged) ranking.first else before
     if (ranking.isChanged) store(loaded, time) else if (loaded != null) state.touch(loaded, time)
-    if (after eq before) Iterator.empty
-    else if (form.ranked || form.limit == 1) places(before, after).iterator
-    else members(before, after).iterator
+    val changed =
+      if (after eq before) Iterator.empty
+      else if (byPlace) places(before, after).iterator
+      else members(before, after).iterator
+    // A change of some places touches none of the others above.
+    if (state.isStale) changed ++ repeated(after) else changed
   }
+
+  override protected def repeat(key: Array[Byte]): Iterator[RankOutput] = {
+    load()
+    repeated(ranking.first)
+  }
+
+  private def byPlace: Boolean = form.ranked || form.limit == 1
+
+  private def repeated(rows: Array[Array[Byte]]): Iterator[RankOutput] =
+    rows.iterator.zipWithIndex.map { case (row, at) => RankOutput(0, if (byPlace) at + 1 else 0, row) }
 
   protected def load(): ByteBuffer = {
     val loaded = state.load()
@@ -64,7 +77,7 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttlMs: Long, form: To
     loaded
   }
 
-  protected def apply(row: RankInput): Unit = if (row.op > 0) ranking.add(row.row) else ranking.remove(row.row)
+  protected def apply(row: RankInput): Unit = if (row.op > 0) ranking.add(row.row) else if (row.op < 0) ranking.remove(row.row)
 
   protected def store(loaded: ByteBuffer, time: OperatorTime): Unit =
     if (!ranking.isBlank) {
@@ -107,7 +120,7 @@ private object TopNProcessor {
 }
 
 /** The first rows of one partition, given once, when the watermark has reached its end; nothing is left of it then. */
-private[spark] final class ClosingTopNProcessor(state: KeyState, form: TopNForm) extends TopNProcessor(state, 0, form) {
+private[spark] final class ClosingTopNProcessor(state: KeyState, form: TopNForm) extends TopNProcessor(state, TimeToLive.Forever, form) {
 
   override protected def timed: Boolean = true
 
@@ -121,7 +134,7 @@ private[spark] final class ClosingTopNProcessor(state: KeyState, form: TopNForm)
     Iterator.empty
   }
 
-  override protected def wake(time: OperatorTime): Iterator[RankOutput] = {
+  override protected def wake(key: Array[Byte], time: OperatorTime): Iterator[RankOutput] = {
     val loaded = load()
     val rows = if (loaded == null) Array.empty[Array[Byte]] else ranking.first
     if (loaded != null) {

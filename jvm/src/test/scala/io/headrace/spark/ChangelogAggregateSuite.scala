@@ -98,8 +98,8 @@ class ChangelogAggregateSuite extends PatientSuite {
     test(s"rows that come and go, in any order, however they are cut: $output gives what a batch does") {
       val random = new Random(output.hashCode)
       val input = MemoryStream[Change](spark)
-      val aggregated = ChangelogAggregate.aggregate(prepared(input.toDF()), asList("k"), calls(orderFree: _*), "op", output, 0)
-      val result = if (output == "upsert") aggregated else Materialize.rows(aggregated, asList("k"), "__headrace_op", 0)
+      val aggregated = ChangelogAggregate.aggregate(prepared(input.toDF()), asList("k"), calls(orderFree: _*), "op", output, TimeToLive.Forever)
+      val result = if (output == "upsert") aggregated else Materialize.rows(aggregated, asList("k"), "__headrace_op", TimeToLive.Forever)
       val rows = Seq.fill(120)(anyRow(random))
       // Some rows are taken away before they come, some with the batch that brings them, many later.
       val gone = random.shuffle(rows).take(80).map(_.copy(op = -1))
@@ -125,7 +125,7 @@ class ChangelogAggregateSuite extends PatientSuite {
   test("rows that only come give what a batch does") {
     val random = new Random(3)
     val input = MemoryStream[Change](spark)
-    val result = ChangelogAggregate.aggregate(prepared(input.toDF()), asList("k"), calls(orderFree: _*), null, "upsert", 0)
+    val result = ChangelogAggregate.aggregate(prepared(input.toDF()), asList("k"), calls(orderFree: _*), null, "upsert", TimeToLive.Forever)
     val rows = Seq.fill(100)(anyRow(random))
     running(result) { query =>
       for (part <- Seq(rows.take(1), rows.slice(1, 60), rows.drop(60))) {
@@ -139,7 +139,7 @@ class ChangelogAggregateSuite extends PatientSuite {
   test("an update takes the old result away, with its event time, and what changes nothing visible gives nothing") {
     val input = MemoryStream[(String, Int, Int, Timestamp)](spark)
     val rows = input.toDF().toDF("k", "v", "op", "__headrace_rowtime").withWatermark("__headrace_rowtime", "0 seconds")
-    val highest = ChangelogAggregate.aggregate(rows, asList("k"), calls(call("m", "MAX", Seq("v"), "INT")), "op", "signed", 0)
+    val highest = ChangelogAggregate.aggregate(rows, asList("k"), calls(call("m", "MAX", Seq("v"), "INT")), "op", "signed", TimeToLive.Forever)
     assertEquals(highest.columns.toSeq, Seq("k", "m", "__headrace_rowtime", "__headrace_op"))
     assertEquals(highest.schema("__headrace_rowtime").dataType, TimestampType)
     assertEquals(highest.schema("__headrace_rowtime").metadata, rows.schema("__headrace_rowtime").metadata)
@@ -159,7 +159,8 @@ class ChangelogAggregateSuite extends PatientSuite {
   test("without keys there is one group, which stays without rows") {
     val input = MemoryStream[(Int, Int)](spark)
     val total = ChangelogAggregate.aggregate(
-      input.toDF().toDF("v", "op"), asList(), calls(call("n", "COUNT", Nil, "BIGINT"), call("s", "SUM", Seq("v"), "BIGINT")), "op", "upsert", 0)
+      input.toDF().toDF("v", "op"), asList(), calls(call("n", "COUNT", Nil, "BIGINT"), call("s", "SUM", Seq("v"), "BIGINT")),
+      "op", "upsert", TimeToLive.Forever)
     running(total) { query =>
       input.addData((4, 1))
       query.rows()
@@ -176,7 +177,7 @@ class ChangelogAggregateSuite extends PatientSuite {
         call("first", "FIRST_VALUE", Seq("v"), "STRING"), call("last", "LAST_VALUE", Seq("v"), "STRING"),
         call("all", "COLLECT", Seq("v"), "ARRAY<STRING>"), call("text", "LISTAGG", Seq("v", "sep"), "STRING"),
         call("comma", "LISTAGG", Seq("v"), "STRING", distinct = true)),
-      "op", "upsert", 0)
+      "op", "upsert", TimeToLive.Forever)
     running(values) { query =>
       for (change <- Seq[(String, Int)](("x", 1), ("y", 1), ("x", 1), (null, 1), ("x", -1))) {
         input.addData(("a", change._1, change._2))
@@ -192,7 +193,7 @@ class ChangelogAggregateSuite extends PatientSuite {
   test("MIN stays right when more values are taken away than it keeps at hand, and when one comes meanwhile") {
     val input = MemoryStream[(Int, Int)](spark)
     val lowest = ChangelogAggregate.aggregate(
-      input.toDF().toDF("v", "op"), asList(), calls(call("m", "MIN", Seq("v"), "INT")), "op", "upsert", 0)
+      input.toDF().toDF("v", "op"), asList(), calls(call("m", "MIN", Seq("v"), "INT")), "op", "upsert", TimeToLive.Forever)
     running(lowest) { query =>
       def last = query.rows().last.getInt(0)
       input.addData((1 to 40).map(v => (v, 1)): _*)
@@ -209,7 +210,7 @@ class ChangelogAggregateSuite extends PatientSuite {
   test("without calls it gives the different rows, once each, and takes them away with the last of them") {
     val input = MemoryStream[(String, Int, Int)](spark)
     val rows = input.toDF().toDF("k", "v", "op")
-    running(ChangelogAggregate.aggregate(rows, asList("k", "v"), calls(), "op", "signed", 0)) { query =>
+    running(ChangelogAggregate.aggregate(rows, asList("k", "v"), calls(), "op", "signed", TimeToLive.Forever)) { query =>
       input.addData(("a", 1, 1), ("a", 1, 1), ("b", 1, 1))
       query.rows()
       input.addData(("a", 1, -1), ("b", 1, -1), ("c", 1, 1), ("c", 1, -1))
@@ -219,7 +220,8 @@ class ChangelogAggregateSuite extends PatientSuite {
 
   test("a SUM beyond BIGINT fails with what was expected, one that comes back into it does not") {
     val input = MemoryStream[Long](spark)
-    val total = ChangelogAggregate.aggregate(input.toDF().toDF("v"), asList(), calls(call("s", "SUM", Seq("v"), "BIGINT")), null, "upsert", 0)
+    val total = ChangelogAggregate.aggregate(
+      input.toDF().toDF("v"), asList(), calls(call("s", "SUM", Seq("v"), "BIGINT")), null, "upsert", TimeToLive.Forever)
     running(total) { query =>
       input.addData(Long.MaxValue, Long.MaxValue, -Long.MaxValue, Long.MinValue)
       assertEquals(query.rows().map(_.getLong(0)), Seq(-1L))
@@ -232,7 +234,7 @@ class ChangelogAggregateSuite extends PatientSuite {
   test("a call that is none is refused") {
     val rows = prepared(MemoryStream[Change](spark).toDF())
     def refused(one: AggregateCall): String =
-      intercept[IllegalArgumentException](ChangelogAggregate.aggregate(rows, asList("k"), calls(one), "op", "upsert", 0)).getMessage
+      intercept[IllegalArgumentException](ChangelogAggregate.aggregate(rows, asList("k"), calls(one), "op", "upsert", TimeToLive.Forever)).getMessage
     assert(refused(call("x", "MEDIAN", Seq("i"), "DOUBLE")).contains("found MEDIAN"))
     assert(refused(call("x", "SUM", Seq("s"), "STRING")).contains("found s STRING"))
     assert(refused(call("x", "MIN", Seq("i", "s"), "INT")).contains("found 2"))

@@ -28,7 +28,7 @@ class ChangelogJoinSuite extends PatientSuite {
     val right: DataFrame = theirs.toDF().toDF("id", "b", "__op2")
 
     def joined(how: String, condition: String = null): DataFrame =
-      ChangelogJoin.join(left, right, asList("k"), asList("id"), "__headrace_op", "__op2", condition, how, null, null, 0)
+      ChangelogJoin.join(left, right, asList("k"), asList("id"), "__headrace_op", "__op2", condition, how, null, null, TimeToLive.Forever)
   }
 
   test("a join equals Spark's over what is left of the rows, however they are cut") {
@@ -71,7 +71,7 @@ class ChangelogJoinSuite extends PatientSuite {
 
   test("all rows meet without keys") {
     val changes = new Changes
-    val joined = ChangelogJoin.join(changes.left, changes.right, asList(), asList(), "__headrace_op", "__op2", "a < b", "left", null, null, 0)
+    val joined = ChangelogJoin.join(changes.left, changes.right, asList(), asList(), "__headrace_op", "__op2", "a < b", "left", null, null, TimeToLive.Forever)
     running(joined) { query =>
       changes.ours.addData(("x", 1, 1: Byte), ("y", 5, 1: Byte))
       changes.theirs.addData((null, 3, 1: Byte), ("p", 4, 1: Byte))
@@ -98,9 +98,9 @@ class ChangelogJoinSuite extends PatientSuite {
   test("the columns are those of both sides, and a window takes the later of their times") {
     val streams = new Streams
     val left = streams.left.withColumn("__headrace_id", col("k"))
-    val joined = ChangelogJoin.join(left, streams.right, asList("__headrace_id"), asList("id"), null, null, null, "inner", null, null, 0)
+    val joined = ChangelogJoin.join(left, streams.right, asList("__headrace_id"), asList("id"), null, null, null, "inner", null, null, TimeToLive.Forever)
     assertEquals(joined.columns.toSeq, Seq("k", "__headrace_rowtime", "a", "id", "b"))
-    val left2 = ChangelogJoin.join(left, streams.right, asList("__headrace_id"), asList("id"), null, null, null, "left", null, null, 0)
+    val left2 = ChangelogJoin.join(left, streams.right, asList("__headrace_id"), asList("id"), null, null, null, "left", null, null, TimeToLive.Forever)
     assertEquals(left2.columns.toSeq, Seq("k", "__headrace_rowtime", "a", "id", "b", "__headrace_op"))
     assertEquals(left2.schema("__headrace_op").dataType, ByteType)
     running(joined.groupBy(window(col("__headrace_rowtime"), "10 seconds"), col("k")).count()) { query =>
@@ -118,7 +118,7 @@ class ChangelogJoinSuite extends PatientSuite {
     def windowed(side: DataFrame, end: String) = side.withColumn(end, window(col("__headrace_rowtime"), "10 seconds")("end"))
     val joined = ChangelogJoin.join(
       windowed(streams.left, "ends"), windowed(streams.right, "until"), asList("k", "ends"), asList("id", "until"),
-      null, null, null, "full", "ends", "until", 0)
+      null, null, null, "full", "ends", "until", TimeToLive.Forever)
     def seen(rows: Seq[Row]) = rows.filterNot(row => row.getString(0) == Tick || row.getString(4) == Tick).map { row =>
       assertEquals(row.getByte(7), 1: Byte)
       (Option(row.get(2)), Option(row.get(5)))
@@ -145,7 +145,8 @@ class ChangelogJoinSuite extends PatientSuite {
 
   test("a key that nobody touched for the time to live is forgotten, one that was is not") {
     val streams = new Streams
-    val joined = ChangelogJoin.join(streams.left, streams.right, asList("k"), asList("id"), null, null, null, "inner", null, null, 10000)
+    val ttl = TimeToLive(10000, repeats = false)
+    val joined = ChangelogJoin.join(streams.left, streams.right, asList("k"), asList("id"), null, null, null, "inner", null, null, ttl)
     running(joined) { query =>
       streams.tick(100)
       query.rows()
@@ -182,7 +183,7 @@ class ChangelogJoinSuite extends PatientSuite {
     val changes = new Changes
     def refused(left: DataFrame, key: String, condition: String, how: String): String =
       intercept[IllegalArgumentException](
-        ChangelogJoin.join(left, changes.right, asList(key), asList("id"), "__headrace_op", "__op2", condition, how, null, null, 0)
+        ChangelogJoin.join(left, changes.right, asList(key), asList("id"), "__headrace_op", "__op2", condition, how, null, null, TimeToLive.Forever)
       ).getMessage
     assert(refused(changes.left, "a", null, "inner").contains("a INT and id STRING"))
     assert(refused(changes.left, "k", null, "outer").contains("found outer"))

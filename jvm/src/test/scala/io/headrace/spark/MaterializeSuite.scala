@@ -21,7 +21,7 @@ class MaterializeSuite extends PatientSuite {
 
   test("an update is one new version, whichever of its rows comes first; only what is shown gives a row") {
     val input = MemoryStream[(String, Int, Int)](spark)
-    val rows = Materialize.rows(input.toDF().toDF("k", "v", "op"), asList("k"), "op", 0)
+    val rows = Materialize.rows(input.toDF().toDF("k", "v", "op"), asList("k"), "op", TimeToLive.Forever)
     assertEquals(rows.columns.toSeq, Seq("k", "v", "__headrace_deleted"))
     running(rows) { query =>
       var known = 0
@@ -51,7 +51,7 @@ class MaterializeSuite extends PatientSuite {
   test("however the changes are cut, each key shows the row that was added last and is still there") {
     val random = new Random(5)
     val input = MemoryStream[(String, Int, Int)](spark)
-    val rows = Materialize.rows(input.toDF().toDF("k", "v", "op"), asList("k"), "op", 0).coalesce(1)
+    val rows = Materialize.rows(input.toDF().toDF("k", "v", "op"), asList("k"), "op", TimeToLive.Forever).coalesce(1)
     val held = mutable.Map.empty[String, List[Int]].withDefaultValue(Nil) // the last one first
     val changes = Seq.fill(150) {
       val key = Seq("a", "b", null)(random.nextInt(3))

@@ -51,7 +51,7 @@ class SmallBatchesSuite extends PatientSuite {
   private def countsOfCounts(rows: DataFrame): DataFrame =
     ChangelogAggregate.aggregate(
       counts(rows).withColumnRenamed("count(1)", "n"),
-      asList("n"), asList(AggregateCall("keys", "COUNT", asList(), false, "BIGINT")), null, "upsert", 0)
+      asList("n"), asList(AggregateCall("keys", "COUNT", asList(), false, "BIGINT")), null, "upsert", TimeToLive.Forever)
 
   private def drawn(count: Int): Seq[(Int, Timestamp, String, Int)] = Seq.tabulate(count) { number =>
     (number % 2, at(100 + number / 6.0 - random.nextInt(5000) / 1000.0), s"k${random.nextInt(5)}", random.nextInt(100))

@@ -23,7 +23,7 @@ class TopNSuite extends PatientSuite {
 
   /** By the highest v, NULL last, then by the lowest id. */
   private def first(df: DataFrame, limit: Int, op: String, output: String, rank: String): DataFrame =
-    TopN.rank(df, asList("k"), asList("v", "id"), flags(true, false), flags(false, false), limit, op, output, rank, null, 0, false)
+    TopN.rank(df, asList("k"), asList("v", "id"), flags(true, false), flags(false, false), limit, op, output, rank, null, TimeToLive.Forever, false)
 
   /** The same of rows that stay: (row, rank). */
   private def batch(rows: Seq[Item], limit: Int): Set[(Item, Long)] =
@@ -116,7 +116,8 @@ class TopNSuite extends PatientSuite {
     for ((descending, expected) <- Seq(false -> Seq((1, 7)), true -> Seq((1, 7), (1, 8), (2, 9), (2, 10)))) {
       val input = MemoryStream[(String, Int, Int)](spark)
       val rows = input.toDF().toDF("k", "t", "v")
-      val kept = TopN.rank(rows, asList("k"), asList("t"), flags(descending), flags(false), 1, null, "upsert", null, null, 0, descending)
+      val kept = TopN.rank(
+        rows, asList("k"), asList("t"), flags(descending), flags(false), 1, null, "upsert", null, null, TimeToLive.Forever, descending)
       running(kept) { query =>
         for (row <- Seq((1, 7), (1, 8), (2, 9), (2, 10))) {
           input.addData(("a", row._1, row._2))
@@ -136,7 +137,7 @@ class TopNSuite extends PatientSuite {
     for (((down, nulls), expected) <- cases) {
       val input = MemoryStream[(Option[Double], String)](spark)
       val rows = input.toDF().toDF("x", "s")
-      running(TopN.rank(rows, asList(), asList("x", "s"), down, nulls, 9, null, "upsert", "n", null, 0, false)) { query =>
+      running(TopN.rank(rows, asList(), asList("x", "s"), down, nulls, 9, null, "upsert", "n", null, TimeToLive.Forever, false)) { query =>
         input.addData(data: _*)
         assertEquals(query.rows().sortBy(_.getLong(2)).map(_.getString(1)), expected)
       }
@@ -148,7 +149,7 @@ class TopNSuite extends PatientSuite {
     val events = input.toDF().toDF("k", "ts", "v").withWatermark("ts", "0 seconds")
     val closing = TopN.rank(
       events.withColumn("end", window(col("ts"), "10 seconds").getField("end")),
-      asList("end"), asList("v"), flags(true), flags(false), 2, null, "insert", "n", "end", 0, false)
+      asList("end"), asList("v"), flags(true), flags(false), 2, null, "insert", "n", "end", TimeToLive.Forever, false)
     assertEquals(closing.columns.toSeq, Seq("k", "ts", "v", "end", "n"))
     running(closing) { query =>
       def seen = query.rows().map(row => (row.getString(0), row.getInt(2), row.getLong(4)))
@@ -174,7 +175,8 @@ class TopNSuite extends PatientSuite {
     val counted = input.toDF().toDF("k", "ts").withWatermark("ts", "0 seconds")
       .groupBy(window(col("ts"), "10 seconds"), col("k")).count()
       .select(col("window"), col("window.end").as("end"), col("k"), col("count"))
-    val closing = TopN.rank(counted, asList("end"), asList("count"), flags(true), flags(false), 1, null, "insert", null, "end", 0, false)
+    val closing = TopN.rank(
+      counted, asList("end"), asList("count"), flags(true), flags(false), 1, null, "insert", null, "end", TimeToLive.Forever, false)
     running(closing) { query =>
       input.addData(("a", at(1)), ("b", at(2)), ("a", at(3)), ("c", at(14)))
       input.addData(("c", at(25)))
@@ -187,7 +189,7 @@ class TopNSuite extends PatientSuite {
   test("rows that go again before their window closes are not among the first") {
     val input = MemoryStream[(String, Timestamp, Int, Int)](spark)
     val events = input.toDF().toDF("k", "end", "v", "op").withWatermark("end", "0 seconds")
-    val closing = TopN.rank(events, asList("end"), asList("v"), flags(true), flags(false), 1, "op", "insert", null, "end", 0, false)
+    val closing = TopN.rank(events, asList("end"), asList("v"), flags(true), flags(false), 1, "op", "insert", null, "end", TimeToLive.Forever, false)
     running(closing) { query =>
       input.addData(("a", at(10), 5, 1), ("b", at(10), 4, 1), ("z", at(1), 0, 1))
       input.addData(("a", at(10), 5, -1))
