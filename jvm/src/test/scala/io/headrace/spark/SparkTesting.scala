@@ -30,6 +30,8 @@ object SparkTesting {
         .set("spark.sql.shuffle.partitions", "2")
         .set("spark.sql.session.timeZone", "UTC")
         .set("spark.ui.enabled", "false")
+        // As in the driver: a reused exchange does not pass on the watermark.
+        .set("spark.sql.exchange.reuse", "false")
         .set("spark.sql.streaming.stateStore.providerClass", classOf[CountedStateStoreProvider].getName))
     classic.SparkSession.builder().getOrCreate().asInstanceOf[classic.SparkSession]
   }
