@@ -100,6 +100,7 @@ prove: setup ## Streaming = batch: 500 random cases of every construct in runs o
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done
 	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/slt -k views_in_clickhouse
 	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/clients/test_wheel.py
+	HEADRACE_PROVE=1 $(MAKE) --no-print-directory jvm-test
 
 faults: setup ## Every fault, where make test has some of them (RUNS=5: as often, each time at other moments): a quarter of an hour a run
 	@for run in $$(seq $(or $(RUNS),1)); do HEADRACE_FAULTS=1 $(BIN)/pytest -q tests/faults tests/demo tests/*/test_exactly_once.py || exit 1; done

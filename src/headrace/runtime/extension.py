@@ -87,6 +87,7 @@ def run_tests() -> int:
     settings = {"master": "local[2]", "ui.enabled": "false", "log.level": "WARN"}
     command = [
         *spark_java(1024),
+        "-XX:+UseSerialGC",
         *(f"-Dspark.{name}={value}" for name, value in settings.items()),
         "-cp",
         _joined([tests, *classpath]),

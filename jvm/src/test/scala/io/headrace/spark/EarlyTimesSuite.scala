@@ -64,7 +64,7 @@ class EarlyTimesSuite extends PatientSuite {
       val came = parts.flatMap { part =>
         PartitionWatermark.resume(spark, checkpoint.toString)
         running(result(source.rows), checkpoint) { query =>
-          part.grouped(20).foreach { batch =>
+          part.grouped(amount(few = 40, all = 20)).foreach { batch =>
             source.stream.addData(batch)
             query.rows()
           }

@@ -64,10 +64,11 @@ class PromptWindowsSuite extends PatientSuite {
     for (slide <- Seq("10 seconds", "2 seconds")) {
       val source = new Source(partitions = 2, delayMs = 5000)
       val checkpoint = newCheckpoint()
-      val rows = Seq.tabulate(900) { number =>
+      val size = amount(few = 300, all = 900)
+      val rows = Seq.tabulate(size) { number =>
         (number % 2, at(100 + number / 6.0 - random.nextInt(5000) / 1000.0), s"k${random.nextInt(5)}", random.nextInt(100))
       }
-      val (cut, rest) = rows.splitAt(450)
+      val (cut, rest) = rows.splitAt(size / 2)
       val came = for (part <- Seq(cut, rest)) yield running(counts(source.rows, slide), checkpoint) { query =>
         pieces(part, random).foreach { batch =>
           source.stream.addData(batch)

@@ -22,6 +22,13 @@ class SmallBatchesSuite extends PatientSuite {
   private val seed = Random.nextInt()
   private val random = new Random(seed)
 
+  private val shufflePartitions = "spark.sql.shuffle.partitions"
+  private val partitionsBefore = spark.conf.get(shufflePartitions)
+
+  // A batch that is not small is many tasks.
+  override def beforeAll(): Unit = spark.conf.set(shufflePartitions, "2")
+  override def afterAll(): Unit = spark.conf.set(shufflePartitions, partitionsBefore)
+
   /** A stream of (partition, time, key, value). */
   private final class Source {
     val stream: MemoryStream[(Int, Timestamp, String, Int)] = MemoryStream[(Int, Timestamp, String, Int)](spark)
@@ -62,8 +69,8 @@ class SmallBatchesSuite extends PatientSuite {
   test("windows are as in a batch, whether one task makes a batch or many, over one checkpoint, and rows are counted right") {
     val source = new Source
     val checkpoint = newCheckpoint()
-    val rows = drawn(900)
-    val parts = rows.grouped(225).toSeq
+    val rows = drawn(amount(few = 400, all = 900))
+    val parts = rows.grouped(rows.size / 4).toSeq
     val came = for ((part, records) <- parts.zip(Seq(2000, 0, 2000, 0))) yield upTo(records) {
       running(counts(source.rows), checkpoint) { query =>
         var read = 0L
@@ -84,7 +91,7 @@ class SmallBatchesSuite extends PatientSuite {
   }
 
   test("operators one after the other, each with a shuffle before it, give in one task what they give in many") {
-    val rows = drawn(600)
+    val rows = drawn(amount(few = 200, all = 600))
     def last(records: Int): Map[Any, Any] = upTo(records) {
       val source = new Source
       running(countsOfCounts(source.rows)) { query =>

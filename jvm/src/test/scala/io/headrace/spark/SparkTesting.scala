@@ -14,12 +14,18 @@ import org.apache.commons.io.FileUtils
 import org.apache.spark.SparkConf
 import org.apache.spark.headrace.DriverContext
 import org.apache.spark.sql.{classic, DataFrame, Dataset, Row}
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider
 import org.apache.spark.sql.headrace.{EarlyWatermark, EarlyWatermarks}
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
 
 /** One Spark session for all suites of the JVM, and queries whose rows are collected here. */
 object SparkTesting {
+  private val proves = sys.env.contains("HEADRACE_PROVE")
+
+  /** `all` for `make prove`, `few` for `make test`, which runs beside the whole suite. */
+  def amount[T](few: T, all: T): T = if (proves) all else few
+
   lazy val spark: classic.SparkSession = {
     DriverContext.start(
       new SparkConf()
@@ -27,11 +33,17 @@ object SparkTesting {
         .setMaster("local[2]")
         .set("spark.sql.extensions", classOf[HeadraceExtensions].getName)
         .set("spark.sql.streaming.streamingQueryListeners", classOf[EarlyWatermarks].getName)
-        .set("spark.sql.shuffle.partitions", "2")
+        .set("spark.sql.shuffle.partitions", amount(few = "1", all = "2"))
         .set("spark.sql.session.timeZone", "UTC")
         .set("spark.ui.enabled", "false")
         // As in the driver: a reused exchange does not pass on the watermark.
         .set("spark.sql.exchange.reuse", "false")
+        // As the driver's session has them: without them each batch starts processes, flushes RocksDB and packs a snapshot.
+        .set("spark.hadoop.fs.file.impl", classOf[NioLocalFileSystem].getName)
+        .set("spark.sql.streaming.checkpointFileManagerClass", classOf[FileSystemBasedCheckpointFileManager].getName)
+        .set("spark.sql.streaming.checkpoint.fileChecksum.enabled", "false")
+        .set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+        .set("spark.sql.streaming.stateStore.minDeltasForSnapshot", "100")
         .set("spark.sql.streaming.stateStore.providerClass", classOf[CountedStateStoreProvider].getName))
     classic.SparkSession.builder().getOrCreate().asInstanceOf[classic.SparkSession]
   }
@@ -55,7 +67,7 @@ object SparkTesting {
   def causes(error: Throwable): Seq[String] =
     Iterator.iterate(error)(_.getCause).takeWhile(_ != null).map(_.getMessage).filter(_ != null).toSeq
 
-  /** Runs `df` while `body` works; returns what `body` returns. */
+  /** Runs `df` from when `body` first asks for its query, so that the rows before that are one batch; returns what `body` returns. */
   def running[T](
       df: DataFrame,
       checkpoint: Path = newCheckpoint(),
@@ -64,21 +76,27 @@ object SparkTesting {
       afterBatch: () => Unit = () => ()
   )(body: Running => T): T = {
     val collected = new ConcurrentLinkedQueue[Row]
-    val query = df.writeStream
-      .foreachBatch { (batch: Dataset[Row], _: Long) =>
-        beforeBatch()
-        batch.collect().foreach(collected.add)
-        afterBatch()
-      }
-      .outputMode(OutputMode.Append())
-      .option("checkpointLocation", checkpoint.toString)
-      .trigger(trigger)
-      .start()
-    try body(new Running(query, collected))
-    finally query.stop()
+    var started = Option.empty[StreamingQuery]
+    def start(): StreamingQuery = {
+      val query = df.writeStream
+        .foreachBatch { (batch: Dataset[Row], _: Long) =>
+          beforeBatch()
+          batch.collect().foreach(collected.add)
+          afterBatch()
+        }
+        .outputMode(OutputMode.Append())
+        .option("checkpointLocation", checkpoint.toString)
+        .trigger(trigger)
+        .start()
+      started = Some(query)
+      query
+    }
+    try body(new Running(start(), collected))
+    finally started.foreach(_.stop())
   }
 
-  final class Running(val query: StreamingQuery, collected: ConcurrentLinkedQueue[Row]) {
+  final class Running(start: => StreamingQuery, collected: ConcurrentLinkedQueue[Row]) {
+    lazy val query: StreamingQuery = start
 
     /** Everything that came out so far. */
     def came: Seq[Row] = collected.asScala.toSeq

@@ -224,7 +224,7 @@ class TemporalJoinSuite extends PatientSuite {
     assert(refused(TemporalJoin.join(sides.left, sides.right, asList("k"), asList("id"), "v", "since", "n", null, "left", 0)).contains("found v INT"))
   }
 
-  for (seed <- 1 to 2) test(s"however the input is cut into batches, the result is that of a batch (seed $seed)") {
+  for (seed <- 1 to amount(few = 1, all = 2)) test(s"however the input is cut into batches, the result is that of a batch (seed $seed)") {
     val random = new Random(seed)
     val sides = new Sides()
     val keys = Seq("a", "b", "c")

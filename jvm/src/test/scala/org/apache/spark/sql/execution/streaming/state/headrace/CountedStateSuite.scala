@@ -83,7 +83,7 @@ class CountedStateSuite extends PatientSuite {
 
   for (families <- Seq(false, true))
     test(s"rows are counted right through writes, removals, aborts and restarts ${if (families) "in families" else "in one store"}") {
-      for (seed <- 1 to 8) {
+      for (seed <- 1 to SparkTesting.amount(few = 4, all = 8)) {
         val random = new Random(seed)
         val folder = SparkTesting.newCheckpoint()
         var kept = Set.empty[(String, Long)]
