@@ -13,14 +13,16 @@ from typing import Self
 
 import httpx
 
+from harness.patience import PATIENCE_S
+
 Answer = tuple[int, dict[str, str], bytes]
 
 
 class RegistryFront:
-    """Passes requests with the right `Authorization` on to `behind`; counts what comes.
+    """Proxy that passes requests with the right `Authorization` to `behind`, and counts requests.
 
-    `answer` answers instead, where it is given. `certificate` is a file with a key and a certificate, and
-    `clients` the authority whose certificates clients must show.
+    `answer` replaces the answer if it is set. `certificate` is a file with a key and a certificate, and `clients` the authority whose
+    certificates clients must show.
     """
 
     def __init__(
@@ -47,7 +49,11 @@ class RegistryFront:
                     status, headers, content = answer(self.path)
                 else:
                     passed = httpx.request(
-                        self.command, behind + self.path, content=body, headers=_kept(self)
+                        self.command,
+                        behind + self.path,
+                        content=body,
+                        headers=_kept(self),
+                        timeout=PATIENCE_S,
                     )
                     status, headers, content = passed.status_code, {}, passed.content
                 self.send_response(status)

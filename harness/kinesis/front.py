@@ -6,11 +6,14 @@ import json
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
+
+from harness.patience import PATIENCE_S
 
 Message = dict[str, Any]
 PassOn = Callable[[Message], tuple[int, Message]]
@@ -34,7 +37,12 @@ class KinesisFront:
                 headers = {name: self.headers[name] for name in _PASSED if name in self.headers}
 
                 def pass_on(request: Message) -> tuple[int, Message]:
-                    answer = httpx.post(behind + self.path, content=json.dumps(request), headers=headers)
+                    answer = httpx.post(
+                        behind + self.path,
+                        content=json.dumps(request),
+                        headers=headers,
+                        timeout=PATIENCE_S,
+                    )
                     return answer.status_code, answer.json() if answer.content else {}
 
                 operation = self.headers["X-Amz-Target"].rpartition(".")[2]
@@ -44,11 +52,13 @@ class KinesisFront:
                     answered(operation, request, pass_on) if answered is not None else pass_on(request)
                 )
                 content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/x-amz-json-1.1")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                # A query that is stopped does not wait for its answer.
+                with suppress(ConnectionError):
+                    self.send_response(status)
+                    self.send_header("Content-Type", "application/x-amz-json-1.1")
+                    self.send_header("Content-Length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
 
             def log_message(self, format: str, *args: object) -> None: ...
 

@@ -64,8 +64,8 @@ class Dbt:
 def dbt(
     project: Path, server: HeadraceProcess, kafka: KafkaClient, seed: str, registry: str = ""
 ) -> Iterator[Dbt]:
-    """dbt in a copy of our project, whose objects are named after the seed, and their database is made; what dbt has to say of a
-    failure is part of the test's output."""
+    """Run dbt in a copy of our project, with objects named after the seed in a new database; dbt's report of a failure is part of the
+    test's output."""
     environment = VirtualEnvironment("dbt", HERE / "requirements.lock")
     environment.make()
     shutil.copytree(HERE / "project", project)

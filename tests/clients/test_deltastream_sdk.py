@@ -1,4 +1,4 @@
-"""The public SDK for Python, unmodified, against a real server: what its managers make, list, describe and drop."""
+"""The public SDK for Python, unmodified, against a real server: its managers create, list, describe and drop objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README's statements, which are also the page's first text, run as they are written: rows come, from a cold start."""
+"""README's statements, which are also the page's first text, run as written and return rows, from a cold start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from harness.doors import RestDoor
 from harness.kafka import KafkaClient
-from harness.patience import until
+from harness.patience import PATIENCE_S, until
 from harness.process import HeadraceProcess
 from headrace.server.quick_start import USUAL_BROKER
 from headrace.sql import parse
@@ -22,13 +22,16 @@ def answer_of(server: HeadraceProcess, statement: str) -> dict[str, object]:
         json={"statement": statement},
         headers={"Authorization": f"Bearer {server.token}"},
         trust_env=False,
+        timeout=PATIENCE_S,
     ).json()
     return body
 
 
 def test_a_new_user_sees_rows(headrace_server: HeadraceProcess, kafka: KafkaClient) -> None:
     headers = {"Authorization": f"Bearer {headrace_server.token}"}
-    answer = httpx.get(f"{headrace_server.url}/v2/quick-start", headers=headers, trust_env=False)
+    answer = httpx.get(
+        f"{headrace_server.url}/v2/quick-start", headers=headers, trust_env=False, timeout=PATIENCE_S
+    )
     # The server of the tests has no broker of its own, and names the usual address.
     statements = parse(answer.text.replace(USUAL_BROKER, kafka.bootstrap))
     live, snapshot = [statement for statement in statements if isinstance(statement, SelectStatement)]

@@ -49,6 +49,7 @@ def answer(url: str, token: str, statement: str) -> dict[str, object]:
         json={"statement": statement},
         headers={"Authorization": f"Bearer {token}"},
         trust_env=False,
+        timeout=PATIENCE_S,
     ).json()
     return body
 

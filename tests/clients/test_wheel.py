@@ -109,7 +109,7 @@ def test_a_wheel_with_the_outermost_versions_of_its_bounds_starts_a_server_and_i
         line = process.stdout.readline()
         assert line.startswith("headrace ready "), log.read_text()[-3000:]
         url = line.split()[-1]
-        assert "<!doctype html>" in httpx.get(url, trust_env=False).text
+        assert "<!doctype html>" in httpx.get(url, trust_env=False, timeout=PATIENCE_S).text
         deadline = time.monotonic() + PATIENCE_S
         while pool_states(url) != ["running"]:
             assert time.monotonic() < deadline, log.read_text()[-3000:]

@@ -15,7 +15,7 @@ from harness.authority import Authority
 from harness.doors import RestDoor
 from harness.issuer import SECRET, Issuer
 from harness.kafka import KafkaClient
-from harness.patience import until
+from harness.patience import PATIENCE_S, until
 from harness.process import HeadraceProcess
 from harness.secured_kafka import CLIENT, PASSWORD, SecuredBroker
 from harness.slt import StatementError
@@ -99,7 +99,9 @@ def test_secrets_are_nowhere_to_be_seen(
         for what in ("", "METRICS ", "EVENTS ", "HISTORY ", "STATE "):
             run(f"DESCRIBE QUERY {what}{row[0]};")
     metrics = httpx.get(
-        f"{headrace_server.url}/metrics", headers={"Authorization": f"Bearer {headrace_server.token}"}
+        f"{headrace_server.url}/metrics",
+        headers={"Authorization": f"Bearer {headrace_server.token}"},
+        timeout=PATIENCE_S,
     )
     said["/metrics"] = metrics.text
 
@@ -130,7 +132,7 @@ def _run_queries(
     certificate: str,
     key: str,
 ) -> None:
-    """A store of each way to say who one is, and a query with a checkpoint on each."""
+    """Create a store of each way to authenticate, and a query with a checkpoint on each."""
     mutual = (
         f"CREATE STORE mutual_{seed} WITH ('type' = CONFLUENT_KAFKA, 'uris' = '{broker.mutual}', "
         f"'tls.ca_cert_file' = '{authority.pem}', 'tls.client.cert_file' = '{certificate}', 'tls.client.key_file' = '{key}');"
