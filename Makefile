@@ -82,19 +82,20 @@ SHORT_LIVED := HEADRACE_JAVA_OPTIONS=-XX:TieredStopAtLevel=1
 # More workers than processors, since tests mostly wait. A wait that is granted ends when the thing comes, so that patience costs nothing.
 WORKERS ?= 3
 
-# The checks use what the suite leaves of the processors. Their output comes at the end, in one piece.
+# The checks use what the suite leaves of the processors. Their output comes at the end, in one piece. The suite's failures come after it:
+# of a run elsewhere, often nothing but the end is kept.
 test: setup archive browser ## Every check and every test: real Spark, real Kafka, real browser; WORKERS=2 for a machine with little memory
 	@mkdir -p build; $(MAKE) --no-print-directory checks > build/checks.log 2>&1 & checks=$$!; \
 	trap 'kill $$checks' INT TERM; \
 	$(MAKE) --no-print-directory suite; suite=$$?; \
 	wait $$checks; checks=$$?; cat build/checks.log; \
-	if [ $$suite != 0 ]; then echo "make: the suite failed, see above the checks" >&2; fi; exit $$((suite || checks))
+	if [ $$suite != 0 ]; then cat build/failures.txt 2>/dev/null; echo "make: the suite failed, see above the checks" >&2; fi; exit $$((suite || checks))
 
 checks: check web-check jvm-test
 
 suite:
 	$(SHORT_LIVED) HEADRACE_PATIENCE_S=360 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests \
-	  --ignore=tests/unit --ignore=tests/test_tidy.py --ignore=tests/slt/test_catalog.py --durations=40 --seconds build/durations.json
+	  --ignore=tests/unit --ignore=tests/test_tidy.py --ignore=tests/slt/test_catalog.py --durations=40 --seconds build/durations.json --failures build/failures.txt
 
 prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done

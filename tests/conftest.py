@@ -25,6 +25,7 @@ from harness.process import HeadraceProcess
 from harness.s3 import S3Client
 from harness.snowflake import SnowflakeServer
 from harness.world import World, address
+from tests.failures import Failures
 from tests.seconds import Seconds, lengths_of
 
 # No deadline: a busy machine delays examples.
@@ -42,12 +43,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=Path,
         help="report what each folder took, and write the seconds of each test to this file",
     )
+    parser.addoption("--failures", type=Path, help="write each failed test with its error to this file")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if not is_worker:
         config.add_cleanup(World().start().stop)
+        if config.option.failures:
+            config.pluginmanager.register(Failures(config.option.failures))
     if config.option.seconds:
         config.pluginmanager.register(Seconds(config.option.seconds, reports=not is_worker))
 
@@ -95,7 +99,7 @@ def registry() -> Registry:
 def postgresql(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PostgresServer]:
-    """The oldest and the newest PostgreSQL that there is for the tests, in turns."""
+    """Yield the oldest and the newest PostgreSQL of the tests."""
     with PostgresServer(tmp_path_factory.mktemp("postgresql"), request.param) as server:
         yield server
 
@@ -153,5 +157,5 @@ def headrace_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Headra
 
 @pytest.fixture
 def seed() -> str:
-    """A text that makes names unique to one test."""
+    """Return a text that makes names unique to one test."""
     return uuid.uuid4().hex[:8]
