@@ -47,6 +47,19 @@ def test_a_publication_that_leaves_something_out_is_refused(
     assert reader.begin(store, None, slot, [table])
 
 
+def test_a_column_that_was_dropped_is_not_taken_for_one_that_is_not_published(
+    postgresql: PostgresServer, store: Store, schema: str, slot: str
+) -> None:
+    postgresql.execute(
+        f'CREATE TABLE "{schema}".t {COLUMNS}',
+        f'CREATE PUBLICATION {slot} FOR TABLE "{schema}".t',
+        f'ALTER TABLE "{schema}".t DROP COLUMN n',
+    )
+    with pytest.raises(UserError, match="has no column n any more") as caught:
+        reader.begin(store, None, slot, [Table(schema, "t", ("id", "n"), ("id",))])
+    assert caught.value.state.value == "42703"
+
+
 def test_an_unlogged_table_is_refused(postgresql: PostgresServer, store: Store, schema: str) -> None:
     postgresql.execute(f'CREATE UNLOGGED TABLE "{schema}".t {COLUMNS}')
     with pytest.raises(UserError, match="is UNLOGGED"):

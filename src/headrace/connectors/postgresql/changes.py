@@ -114,6 +114,15 @@ class Transactions:
         return selected, places
 
 
+def missing_column(table: Table, name: str) -> UserError:
+    """Return the error for a column to read that a table does not have any more."""
+    return UserError(
+        SqlState.UNDEFINED_COLUMN,
+        f"the table {table.schema}.{table.name} has no column {name} any more",
+        hint="Drop the relation and create it again with the columns that the table has now.",
+    )
+
+
 def _places(table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
     """Return the places of the read columns in a relation's rows."""
     if table.oid not in (None, relation.oid):
@@ -126,11 +135,7 @@ def _places(table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
     names = tuple(columns) if table.whole else table.columns
     for name in (*names, *table.key):
         if name not in columns:
-            raise UserError(
-                SqlState.UNDEFINED_COLUMN,
-                f"the table {table.schema}.{table.name} has no column {name} any more",
-                hint="Drop the relation and create it again with the columns that the table has now.",
-            )
+            raise missing_column(table, name)
     if not all(columns[name].in_identity for name in table.key):
         raise UserError(
             SqlState.DATA_EXCEPTION,

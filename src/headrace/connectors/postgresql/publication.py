@@ -12,7 +12,7 @@ from typing import LiteralString
 
 from psycopg.sql import SQL, Identifier
 
-from headrace.connectors.postgresql.changes import Table
+from headrace.connectors.postgresql.changes import Table, missing_column
 from headrace.connectors.postgresql.connection import Connection
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
@@ -27,6 +27,7 @@ SELECT oid::int8, xmin::text, pubinsert, pubupdate, pubdelete, pubtruncate FROM 
 # A table taken out of a publication and put back has another oid there; so has one whose row filter or column list was changed.
 _TABLE: LiteralString = """
 SELECT t.oid::int8, t.relpersistence::text, shown.attnames::text[], shown.rowfilter,
+  ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = t.oid AND attnum > 0 AND NOT attisdropped),
   ARRAY(SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = t.oid),
   ARRAY(
     SELECT p.oid::int8 WHERE p.puballtables
@@ -193,7 +194,7 @@ def _read_table(connection: Connection, name: str, table: Table) -> tuple[int, t
             f"the table {where} does not exist",
             hint="It was dropped or renamed, or moved to another schema.",
         )
-    oid, persistence, columns, row_filter, children, members = row
+    oid, persistence, columns, row_filter, existing, children, members = row
     if children:
         raise _inherited(where, children)
     if columns is None or persistence != "p":
@@ -210,6 +211,8 @@ def _read_table(connection: Connection, name: str, table: Table) -> tuple[int, t
             hint="Publish the whole table, and filter with WHERE in the query.",
         )
     lacking = [column for column in (*table.columns, *table.key) if column not in columns]
+    if lacking and lacking[0] not in existing:
+        raise missing_column(table, lacking[0])
     if lacking:
         raise UserError(
             SqlState.INVALID_PARAMETER,
