@@ -104,7 +104,7 @@ def _measured(name: str, rig: Rig, runs: int) -> dict[str, Any]:
 
 
 def _stolen_percent(since: Any) -> float:
-    """Processor time that the host gave to other machines, of all there was; 0 where the system does not say."""
+    """Share of processor time that the host gave to other machines; 0 if the system does not report it."""
     now = psutil.cpu_times()
     stolen = getattr(now, "steal", 0.0) - getattr(since, "steal", 0.0)
     return round(100 * stolen / max(sum(now) - sum(since), 1e-9), 1)

@@ -34,7 +34,7 @@ class DriverRig:
 
     @contextmanager
     def running(self, plan: SparkPlan, topic: str, guarantee: Guarantee) -> Iterator[Path]:
-        """A plan as micro-batches into a topic of its own; gives its checkpoint, and stops it at the end."""
+        """Run a plan in micro-batches into a separate topic; yield its checkpoint, and stop it at the end."""
         self._rig.kafka.create(topic, partitions=PARTITIONS)
         store = {"uris": self._rig.bootstrap, "tls.disabled": "TRUE"}
         last = plan.sink
@@ -54,7 +54,7 @@ class DriverRig:
 
 
 def plan_of(rig: Rig, sql: str) -> SparkPlan:
-    """The plan that the server makes for a continuous query; the query itself is ended."""
+    """Return the server's plan of a continuous query, and terminate the query."""
     query = rig.start(sql)
     plan = rig.plan(query)
     rig.terminate(query)

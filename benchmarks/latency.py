@@ -51,7 +51,7 @@ def latency(rig: Rig) -> Figures:
 
 
 def stateful_latency(rig: Rig) -> Figures:
-    """A row of each of 1,000 groups, and of windows that close each second; and where a batch's time goes.
+    """Measure the latency of rows of 1,000 groups and of one-second windows, and the phases of a batch.
 
     A window's latency counts from the newest record of a group, at most 10 ms before the end of the window.
     """

@@ -29,7 +29,8 @@ RESTART = ("driver_ended", "driver_started", "driver_ready", "query_state")
 
 
 def start_up(rig: Rig) -> Figures:
-    """A server over an empty data directory: until it answers, until its pool is warm, until rows of a SELECT come; memory."""
+    """Start a server on an empty data directory; measure the times until it answers, its pool is warm and a SELECT returns rows, and the
+    memory."""
     topic = rig.topic("bench_small", lambda name: preload(rig.bootstrap, name, orders(1000)))
     server = HeadraceProcess(rig.folder / rig.name("fresh"))
     began = time.monotonic()
@@ -54,7 +55,7 @@ def start_up(rig: Rig) -> Figures:
 
 
 def recovery(rig: Rig) -> Figures:
-    """A real-time query under load; from the kill until there is output for a record that was sent after it."""
+    """Kill a real-time query under load; measure the time until the first output of a record that was sent after the kill."""
     topic = rig.topic("bench_steady")
     rig.relation(
         "steady",
@@ -124,7 +125,7 @@ def _steps(server: HeadraceProcess, *, since: float) -> str:
 def _outage_s(
     rig: Rig, sink: str, kill: Callable[[], None], *, revive: Callable[[], object] = lambda: None
 ) -> float:
-    """Counts from the kill, but only what was sent when everything was gone: an orphaned query may write for a moment."""
+    """Measure from the kill, but count only records sent after all processes ended: an orphaned query may write for a moment."""
     receiver = Receiver(rig.bootstrap, sink, PARTITIONS, latest=True)
     try:
         receiver.first_sent_after(time.time())

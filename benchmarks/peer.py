@@ -28,7 +28,7 @@ class FlinkPeer:
         self._flink = Flink(folder, memory_mb=_MEMORY_MB, settings=_settings(folder))
 
     def measure(self, shape: Shape, sizes: Sizes, topics: Mapping[str, str]) -> tuple[float, float, Digest]:
-        """Records a second, processor time in µs a record, and what came out; `topics` are those of the shape's sources."""
+        """Return records per second, processor time in µs per record, and the output; `topics` are the topics of the shape's sources."""
         self.runs += 1
         for source in shape.sources:
             if source.name not in self._tables:
@@ -77,7 +77,7 @@ class FlinkPeer:
 
 
 def _settings(folder: Path) -> dict[str, str]:
-    """Two slots for the two partitions; state on the heap, its fastest; and the two settings that its tuning guides begin with."""
+    """Two slots for the two partitions, state on the heap (the fastest backend), and the first two settings of Flink's tuning guides."""
     return {
         "parallelism.default": str(PARTITIONS),
         "state.backend.type": "hashmap",

@@ -1,4 +1,4 @@
-"""Records in, and when they came out: preloaded topics, a steady producer, and the times of a topic's first and last record."""
+"""Input records and the times of output records: preloaded topics, a steady producer, and the times of a topic's first and last record."""
 
 from __future__ import annotations
 
@@ -166,9 +166,9 @@ class SteadyProducer:
 
 
 class Receiver:
-    """Reader of a sink's committed records, from the first one or from the `latest` on.
+    """Reader of a sink's committed records, from the first record or from the `latest` position.
 
-    It gives when each was sent, and when it was here (seconds since 1970).
+    It yields when each record was sent and received (seconds since 1970).
     """
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, *, latest: bool = False) -> None:

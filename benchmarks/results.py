@@ -14,7 +14,7 @@ _ZEROS = re.compile(r"(\d\d:\d\d:\d\d)\.?(\d*?)0*$")
 
 @dataclass(frozen=True)
 class Digest:
-    """Number of rows, a checksum that does not depend on their order, and the sum of their column `n`, where there is one."""
+    """Number of rows, an order-independent checksum, and the sum of the column `n` if the rows have one."""
 
     rows: int
     checksum: str

@@ -35,7 +35,7 @@ class Samples:
     values: list[float] = field(default_factory=list)
 
     def figures(self, name: str, end: str) -> Figures:
-        """The greatest of the first half and of the second, and by how much it grew; state comes and goes with each window."""
+        """Return the maximum of each half and the growth between them; state grows and shrinks with each window."""
         middle = len(self.values) // 2
         before, after = max(self.values[:middle]), max(self.values[middle:])
         return {
@@ -65,7 +65,7 @@ class Rig:
 
     @cached_property
     def server(self) -> HeadraceProcess:
-        """The server, its compute pool warm and its database made."""
+        """Return a server with a warm compute pool and a database."""
         process = HeadraceProcess(self.folder / "data").start()
         try:
             self.prepare(process)
@@ -75,7 +75,7 @@ class Rig:
         return process
 
     def prepare(self, process: HeadraceProcess) -> None:
-        """Make database and store on a new server, and wait until its compute pool runs."""
+        """Create the database and the store on a new server, and wait until its compute pool runs."""
         self.execute("CREATE DATABASE bench;", process)
         store = f"'type' = KAFKA, 'uris' = '{self.bootstrap}', 'tls.disabled' = TRUE"
         self.execute(f"CREATE STORE broker WITH ({store});", process)
@@ -145,7 +145,7 @@ class Rig:
     # --- topics and queries
 
     def topic(self, name: str, fill: Callable[[str], None] = lambda _name: None) -> str:
-        """A topic of two partitions that is made and filled once."""
+        """Create and fill a topic of two partitions, once."""
         if name not in self._topics:
             self.kafka.create(name, partitions=PARTITIONS)
             self.say(f"    filling {name}")
@@ -171,13 +171,13 @@ class Rig:
         return (process or self.server).data_dir / "checkpoints" / query
 
     def running(self, sql: str, **properties: str) -> str:
-        """Creates a continuous query, waits until it runs, and gives its id."""
+        """Create a continuous query, wait until it runs, and return its id."""
         query = self.start(sql, **properties)
         self.until(lambda: self._runs(query))
         return query
 
     def start(self, sql: str, process: HeadraceProcess | None = None, **properties: str) -> str:
-        """Creates a continuous query and gives its id. `properties` are the query's, with _ for each dot."""
+        """Create a continuous query and return its id. `properties` are the query's, with _ for each dot."""
         name = self.name("query")
         pairs = {"query_name": name, **properties}.items()
         written = ", ".join(f"'{key.replace('_', '.')}' = {value}" for key, value in pairs)
@@ -185,7 +185,7 @@ class Rig:
         return str(self.facts(name, process)["id"])
 
     def driver_cpu_s(self, process: HeadraceProcess | None = None) -> float:
-        """Processor time that the compute pool's processes have used so far: hardly changed by what else runs on the machine."""
+        """Return the processor time of the compute pool's processes so far; other load on the machine hardly changes it."""
         times = [each.cpu_times() for each in (process or self.server).descendants()]
         return float(sum(time.user + time.system for time in times))
 

@@ -38,7 +38,7 @@ class _Sample:
 
 
 def many_keys(rig: Rig) -> Figures:
-    """Cost of a record when all keys are known already, of few keys and of many; and the driver's memory with the many.
+    """Measure the cost of a record when all keys exist in the state, with few and with many keys, and the driver's memory with many keys.
 
     Where records are `spread`, a batch of them changes as many keys as there are, at most; where they are `near`, the same number of
     keys whatever there are: only the size of the state differs then. Each query has a server of its own, whose pool does nothing else.
@@ -60,7 +60,7 @@ def many_keys(rig: Rig) -> Figures:
 
 
 def replay(rig: Rig) -> Figures:
-    """TUMBLE over a long topic from its beginning: sizes of batches, results and memory as it goes, cost early and late."""
+    """Run TUMBLE over a long topic from its start; measure batch sizes, results, memory, and the cost early and late in the topic."""
     sizes = replace(rig.sizes, window_records=rig.sizes.replay_records)
     topic = rig.topic("bench_replay", lambda name: preload(rig.bootstrap, name, CLICKS.rows(sizes)))
     shape = next(shape for shape in SHAPES if shape.name == "tumble")
@@ -79,7 +79,7 @@ def replay(rig: Rig) -> Figures:
 
 
 def _of_keys(rig: Rig, select: str, keys: int) -> list[_Sample]:
-    """A third of the records makes each key known, the next is of all keys, the last of `KEYS_NEAR` at a time."""
+    """The first third of the records creates each key, the second third contains all keys, the last third `KEYS_NEAR` keys at a time."""
     columns = {"at": "BIGINT", "k": "BIGINT", "v": "BIGINT", "note": "VARCHAR"}
     source = Source("rows_of_keys", columns, lambda sizes: _rows(sizes.keys_many, keys))
     topic = rig.topic(f"bench_keys_{keys}", lambda name: preload(rig.bootstrap, name, source.rows(rig.sizes)))

@@ -25,7 +25,7 @@ NOTE = "a record of about one hundred bytes"
 
 @dataclass(frozen=True)
 class Source:
-    """A topic and the relation over it; a `key` makes it a changelog. `rows` gives each partition's records."""
+    """A topic and its relation, which is a changelog if there is a `key`. `rows` returns the records of each partition."""
 
     name: str
     columns: dict[str, str]
@@ -181,7 +181,7 @@ def _pledges(sizes: Sizes) -> list[Iterator[Record]]:
 
 
 def _payments(sizes: Sizes) -> list[Iterator[Record]]:
-    """Return a payment for each pledge, up to four seconds later; those that only end the topic match nothing."""
+    """Return a payment for each pledge, up to four seconds later; the payments that end the topic match no pledge."""
 
     def row(number: int) -> dict[str, object]:
         pledge = number if number >= 0 else number - 10

@@ -83,7 +83,7 @@ def state(rig: Rig) -> Figures:
 
 
 def _started(rig: Rig) -> dict[str, str]:
-    """Operator to query; what this version refuses is said, and measured no further."""
+    """Return the query of each operator; print the queries that this version refuses, and leave them out."""
     queries = {}
     for name, (kind, select) in OPERATORS.items():
         properties = {"state_ttl_millis": str(_TTL_MS)} if name in WITH_TTL else {}

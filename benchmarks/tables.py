@@ -37,7 +37,7 @@ Store = Callable[[Rig, str], AbstractContextManager[Place]]
 
 
 def appended(prefix: str, store: Store) -> Callable[[Rig], Figures]:
-    """The measurement of rows that are appended to a new table, exactly once, by commits as large as they come."""
+    """Measure rows appended to a new table, exactly once, without a limit on the size of a commit."""
 
     def measure(rig: Rig) -> Figures:
         count, name = rig.sizes.table_rows, rig.name(prefix)
@@ -105,7 +105,7 @@ def _read(rig: Rig, query: str) -> int:
 
 
 def _stream(rig: Rig, name: str, numbers: range = range(0)) -> str:
-    """A stream of the rows with these numbers, a half in each partition; made once."""
+    """Create a stream of the rows with these numbers, half of them in each partition, once."""
     halves = [numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]]
     rig.topic(name, lambda topic: preload(rig.bootstrap, topic, [_rows(half) for half in halves]))
     rig.relation(name, f"CREATE STREAM {name} ({_ORDER}) WITH ('topic' = '{name}', 'value.format' = JSON);")

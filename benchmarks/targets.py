@@ -70,7 +70,7 @@ TARGETS = (
 
 
 def compared(medians: Mapping[tuple[str, str], float]) -> list[dict[str, object]]:
-    """The targets of which there is a figure, with it."""
+    """Return the targets that were measured, with their figures."""
     return [
         {
             "measurement": target.measurement,

@@ -82,7 +82,7 @@ def _enriched(bootstrap: str, expected_rows: Counter[tuple[Any, ...]]) -> str | 
 
 
 def totals(row: list[str | None]) -> tuple[int, int, float | None]:
-    """Departures, miles and mean arrival delay, of a row that begins with a carrier."""
+    """Return departures, miles and mean arrival delay of a row whose first column is a carrier."""
     return int(row[1] or 0), int(row[2] or 0), _number(row[3])
 
 

@@ -1,6 +1,6 @@
 """The answers of `flights.sql`, computed again in plain Python from the same records.
 
-Each function gives a dictionary from a row's identity to its values. `watermark_ms` is where the flights' watermark ends: the smallest of
+Each function returns a dictionary from a row's identity to its values. `watermark_ms` is where the flights' watermark ends: the smallest of
 the partitions' last event times, as no delay is allowed for.
 """
 

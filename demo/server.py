@@ -33,7 +33,7 @@ class Server:
 
     @property
     def log(self) -> Path:
-        """The file that the server's standard error goes to."""
+        """Return the file of the server's standard error."""
         return self.folder / "server.log"
 
     @property
@@ -61,7 +61,7 @@ class Server:
         self._port = int(self.url.rsplit(":", 1)[1])
 
     def run(self, script: str, **values: str) -> list[str]:
-        """Run a script of this folder, statement by statement; what each one answered. `values` are what stands for `${name}` in a text."""
+        """Run a script of this folder, statement by statement; return each statement's answer. `values` replace `${name}` in the text."""
         text = (Path(__file__).parent / script).read_text()
         for name, value in {"bootstrap": self.bootstrap, **values}.items():
             text = text.replace(f"${{{name}}}", value.replace("'", "''"))
@@ -90,7 +90,7 @@ class Server:
                     child.kill()
 
     def kill(self) -> None:
-        """kill -9 of the server; what it started goes with it."""
+        """Kill the server with SIGKILL; the processes that it started end with it."""
         started = psutil.Process(self._pid).children(recursive=True)
         os.kill(self._pid, signal.SIGKILL)
         if self._process:

@@ -80,7 +80,7 @@ class RestDoor:
         self._server.start()
 
     def close(self) -> None:
-        """Give the loop back."""
+        """Release the event loop."""
         self._loop.close()
 
     async def _execute(self, sql: str, files: Mapping[str, bytes]) -> Rows:

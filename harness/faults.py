@@ -1,4 +1,4 @@
-"""Choice of the faults to strike: some in `make test`, all in `make faults`."""
+"""Choice of faults: some in `make test`, all in `make faults`."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ T = TypeVar("T")
 
 
 def some(faults: Iterable[T], count: int = 1) -> list[T]:
-    """The first of them, so put those there that differ most; all with HEADRACE_FAULTS in the environment."""
+    """Return the first `count` faults, or all if HEADRACE_FAULTS is set. Put the most different faults first."""
     return list(faults) if os.environ.get("HEADRACE_FAULTS") else list(islice(faults, count))

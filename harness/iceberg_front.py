@@ -26,10 +26,10 @@ Answer = tuple[int, Mapping[str, str], bytes]
 
 
 class CatalogFront:
-    """A REST catalog at `catalog` that wants tokens and vends keys, and a bucket at `bucket`; a context manager.
+    """REST catalog at `catalog` that requires tokens and vends keys, and a bucket at `bucket`; a context manager.
 
-    `refused` says of a request, by its method and path, with which status it is refused. `tokens` are those that were given, and `keys`
-    the access keys that the bucket was asked with.
+    `refused` returns the status that refuses a request, by method and path. `tokens` are the issued tokens, and `keys` the access keys of
+    requests to the bucket.
     """
 
     def __init__(self, catalog: str, s3: str, vended: Mapping[str, str]) -> None:

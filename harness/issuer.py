@@ -24,9 +24,9 @@ SCOPE = "records"
 
 
 class Issuer:
-    """Gives `CLIENT` tokens for `AUDIENCE` of so many seconds; its key is in `keys`, as a JWKS file. A context manager.
+    """Issuer of tokens for `CLIENT` and `AUDIENCE` with a lifetime in seconds; its key is in `keys`, as a JWKS file. A context manager.
 
-    `asked` counts the tokens that it gave; `lifetime_s` may change.
+    `asked` counts the issued tokens; `lifetime_s` may change.
     """
 
     def __init__(self, folder: Path, authority: Authority, *, lifetime_s: int = 3600) -> None:

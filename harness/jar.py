@@ -14,7 +14,7 @@ def class_file(version: int = JAVA_17) -> bytes:
 
 
 def jar_of(*names: str, content: bytes | None = None) -> bytes:
-    """A JAR with these entries, each a class unless another `content` is given; the same bytes each time."""
+    """Return a JAR with these entries, each a class unless `content` is set; the same bytes each time."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in names:

@@ -25,7 +25,7 @@ class KafkaClient:
     bootstrap: str
 
     def create(self, topic: str, *, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
-        """Make a topic that keeps records of any age and wait until it is visible; `settings` are the topic's."""
+        """Create a topic that keeps records of any age, with topic `settings`, and wait until it is visible."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         config = {"retention.ms": "-1", **(settings or {})}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
@@ -33,14 +33,14 @@ class KafkaClient:
         until(lambda: topic in admin.list_topics(timeout=PATIENCE_S).topics, f"the topic {topic} is visible")
 
     def recreate(self, topic: str) -> None:
-        """Delete a topic and make another one of its name."""
+        """Delete a topic and create another topic of the same name."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.delete_topics([topic])[topic].result()
         until(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics, f"the topic {topic} is gone")
         self.create(topic)
 
     def grow(self, topic: str, *, partitions: int) -> None:
-        """Give a topic more partitions, so that it has so many, and return when they are there."""
+        """Increase the number of a topic's partitions, and return when they exist."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
         until(
@@ -133,7 +133,7 @@ class KafkaClient:
 
 
 def _end(consumer: Consumer, place: TopicPartition) -> int:
-    """Return the end of a partition. A broker that was just started may not lead it yet, and is asked again."""
+    """Return the end of a partition. Retry while a broker that just started does not lead the partition yet."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:

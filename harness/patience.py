@@ -11,7 +11,7 @@ PATIENCE_S = float(os.environ.get("HEADRACE_PATIENCE_S", "180"))
 
 
 def until(condition: Callable[[], object], what: Callable[[], object] | str) -> None:
-    """Wait for `condition`; after the time limit, fail with `what` was expected."""
+    """Wait for `condition`; after the time limit, fail with the expectation `what`."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         state = what if isinstance(what, str) else what()

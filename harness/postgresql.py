@@ -35,7 +35,7 @@ _SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
 
 
 class PostgresServer:
-    """A server of the major version `version` over `folder`, on loopback, where `USER` is superuser; a context manager.
+    """Server of the major version `version` on `folder`, on loopback, with the superuser `USER`; a context manager.
 
     Passwords are checked by SCRAM. `settings` are server settings, as `wal_level`, which is `logical` unless they say otherwise.
     """
@@ -167,9 +167,9 @@ def _unprivileged() -> Sequence[str]:
 
 
 class TlsFront:
-    """Listens on loopback, as `localhost`, and speaks TLS for the server behind it; a context manager.
+    """TLS front of a server, on loopback, as `localhost`; a context manager.
 
-    With `asks` it lets nobody in without a certificate of the authority.
+    With `asks` it requires a client certificate of the authority.
     """
 
     def __init__(

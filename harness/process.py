@@ -105,7 +105,7 @@ class HeadraceProcess:
                     child.kill()
 
     def kill(self) -> None:
-        """kill -9 of the server; waits until all that it started has gone too."""
+        """Kill the server with SIGKILL, and wait until all processes that it started have ended."""
         started = self.descendants()
         os.kill(self.pid, signal.SIGKILL)
         assert self._process is not None

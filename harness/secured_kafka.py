@@ -53,21 +53,21 @@ class SecuredBroker(KafkaBroker):
 
     @property
     def secured(self) -> str:
-        """The address of the listener that asks for a user."""
+        """Return the address of the listener that requires a user."""
         return f"localhost:{self._ports['SECURED']}"
 
     @property
     def mutual(self) -> str:
-        """The address of the listener that asks for a certificate of the authority."""
+        """Return the address of the listener that requires a certificate of the authority."""
         return f"localhost:{self._ports['MUTUAL']}"
 
     @property
     def tokened(self) -> str:
-        """The address of the listener that asks for a token of the issuer."""
+        """Return the address of the listener that requires a token of the issuer."""
         return f"localhost:{self._ports['TOKENED']}"
 
     def allow(self, user: str, resource: ResourceType, name: str, *operations: AclOperation) -> None:
-        """Give a user rights."""
+        """Grant rights to a user."""
         principal, anyhow = f"User:{user}", ResourcePatternType.LITERAL
         rights = [
             AclBinding(resource, name, anyhow, principal, "*", operation, AclPermissionType.ALLOW)

@@ -141,7 +141,7 @@ class Record:
 
 
 def read(text: str, filled: Callable[[str], str] = str) -> Iterator[Record]:
-    """The records of a file's text; variables are `filled` in when a record's turn comes."""
+    """Return the records of a file's text; `filled` replaces variables when a record runs."""
     for start, lines in _blocks(text):
         block = filled("\n".join(lines)).splitlines()
         words = block[0].removeprefix("$").split()
@@ -163,7 +163,7 @@ def read(text: str, filled: Callable[[str], str] = str) -> Iterator[Record]:
 
 
 def needs(path: Path) -> str:
-    """Return what a file says in its first line that it needs: `catalog`, `pool` or `kill`."""
+    """Return the requirement in a file's first line: `catalog`, `pool` or `kill`."""
     first, _, _ = path.read_text(encoding="utf-8").partition("\n")
     assert first in [f"# needs {need}" for need in NEEDS], f"{path.name}: {first!r} is no line '# needs ...'"
     return first.split()[-1]

@@ -32,7 +32,7 @@ class VirtualEnvironment:
         return (self._folder / _COMPLETE).is_file()
 
     def make(self) -> None:
-        """Makes it unless it is there. Raises `subprocess.CalledProcessError` when a package cannot be had."""
+        """Create the environment if it is missing. Raises `subprocess.CalledProcessError` if a package cannot be installed."""
         if self.is_made:
             return
         self._folder.parent.mkdir(parents=True, exist_ok=True)

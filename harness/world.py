@@ -74,7 +74,7 @@ class World:
 
 
 def address(server: str) -> Address:
-    """Return the address of a shared server, which starts now if no test has asked for it before."""
+    """Return the address of a shared server; start it if no test requested it before."""
     path = os.environ[SOCKET]
     until(Path(path).exists, "the shared servers' process to listen")
     with Client(path, "AF_UNIX") as connection:

@@ -113,7 +113,7 @@ def settings() -> str:
 
 
 def refused() -> str:
-    """The statements that the grammar knows and refuses, those with the same hint together."""
+    """Return the statements that the grammar knows and refuses, grouped by hint."""
     statements: dict[str, list[str]] = {}
     for start in NOT_SUPPORTED:
         statements.setdefault(HINTS.get(start, ""), []).append(f"`{start}`")
@@ -244,7 +244,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def renewed(page: str) -> str:
-    """The text of a page with its generated parts made anew; raises ValueError for a missing mark."""
+    """Return the text of a page with its generated parts written again; raises ValueError for a missing mark."""
     text = (DOCS / page).read_text(encoding="utf-8")
     for what, make in PAGES[page].items():
         part = re.compile(rf"(<!-- generated: {what} -->\n).*?(\n<!-- end -->)", re.DOTALL)

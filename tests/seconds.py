@@ -38,7 +38,7 @@ def without_group(name: str) -> str:
 def lengths_of(groups: Mapping[pytest.Item, str]) -> dict[str, float]:
     """Return the recorded seconds of each group of tests.
 
-    If the longest group goes first, no worker is left alone with it at the end.
+    If the longest group runs first, no worker runs it alone at the end.
     """
     recorded: dict[str, float] = json.loads(RECORDED.read_text(encoding="utf-8"))
     lengths = dict.fromkeys(groups.values(), 0.0)

@@ -103,7 +103,7 @@ class ClickHouseServer:
         process.stdout.close()
 
     def log(self) -> str:
-        """The end of what it wrote."""
+        """Return the end of its output."""
         return (self._folder / "server.log").read_text(errors="replace")[-4000:]
 
     def __enter__(self) -> Self:

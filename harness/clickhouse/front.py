@@ -145,7 +145,7 @@ class Front(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Answers each connection in a thread; with `tls` only to those that speak it."""
+    """Server that handles each connection in a thread; with `tls` it accepts only TLS."""
 
     daemon_threads = True
     request_queue_size = 64

@@ -33,7 +33,7 @@ _MEMORY_MB = 800
 
 
 class Workspace:
-    """A warehouse whose tables are in a bucket; a context manager. `front` records its requests."""
+    """Warehouse with its tables in a bucket; a context manager. `front` records its requests."""
 
     def __init__(self, folder: Path, bucket: S3Client) -> None:
         self._folder = folder
@@ -82,7 +82,7 @@ class Workspace:
             return [tuple(row) for row in cursor.fetchall()] if reads else []
 
     def commits(self, folder: str) -> list[dict[str, Any]]:
-        """All actions of a table's Delta log, in order, each a name with what it says."""
+        """Return all actions of a table's Delta log, in order, each a mapping from its name to its content."""
         keys = [key for key in self.bucket.keys(f"{folder}/_delta_log/") if key.endswith(".json")]
         return [json.loads(line) for key in sorted(keys) for line in self.bucket.get(key).splitlines()]
 

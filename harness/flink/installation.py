@@ -38,7 +38,7 @@ def installed() -> Installation:
 
 
 def install() -> Installation:
-    """Makes the virtual environment when it is missing. Raises `NotInstalledError` when a package cannot be had."""
+    """Create the virtual environment if it is missing. Raises `NotInstalledError` if a package cannot be installed."""
     try:
         ENVIRONMENT.make()
     except subprocess.CalledProcessError as error:

@@ -68,7 +68,7 @@ class Flink:
         return [(name, kind) for name, kind in self._ask("columns", sql=sql)]
 
     def start(self, sql: str) -> int:
-        """Starts an INSERT; gives the number of its job."""
+        """Start an INSERT, and return the number of its job."""
         return int(self._ask("start", sql=sql))
 
     def state(self, job: int) -> str:

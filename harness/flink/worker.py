@@ -68,7 +68,7 @@ class Worker:
 
 
 def _said(error: Exception) -> str:
-    """The last cause that Java names, which says what was wrong; the frames between say nothing to a reader of a report."""
+    """Return the last cause in Java's trace, which is the actual error; a reader of a report does not need the frames."""
     lines = [line for line in str(error).splitlines() if line.startswith(("Caused by:", ": "))]
     return (lines[-1].lstrip(": ") if lines else str(error) or repr(error))[:600]
 

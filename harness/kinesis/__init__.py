@@ -33,7 +33,7 @@ _STEPS = ("CREATE_STREAM", "DELETE_STREAM", "SPLIT_SHARD", "MERGE_SHARDS", "UPDA
 
 
 class StandIn:
-    """A server on loopback, at the same port after a `stop` and `start`; a context manager. `environment` is what it reads more."""
+    """Server on loopback, at the same port after `stop` and `start`; a context manager. `environment` adds environment variables."""
 
     def __init__(self, **environment: str) -> None:
         self.port = 0
@@ -75,7 +75,7 @@ class StandIn:
         return self
 
     def stop(self) -> None:
-        """Ends it, and with it what it holds."""
+        """Stop the server; its streams are lost."""
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
             process.stdin.close()
@@ -155,12 +155,12 @@ class KinesisClient:
         self.boto = server.client()
 
     def create(self, stream: str, *, shards: int = 1) -> None:
-        """Make a stream and wait until it is active."""
+        """Create a stream and wait until it is active."""
         self.boto.create_stream(StreamName=stream, ShardCount=shards)
         self.active(stream)
 
     def active(self, stream: str) -> None:
-        """Wait until what was asked of a stream is done."""
+        """Wait until a requested change of a stream is complete."""
 
         def status() -> str:
             description = self.boto.describe_stream_summary(StreamName=stream)

@@ -20,8 +20,8 @@ _HERE = Path(__file__).parent
 
 
 class OpenIdServer(StandIn):
-    """Knows `people`, by the name that they sign in with, and tells their claims: in the ID token, or with `when_asked` at its userinfo
-    endpoint only. Each start makes another key. What is changed holds from the next start on."""
+    """Provider of `people`, by sign-in name. It returns their claims in the ID token, or with `when_asked` at its userinfo endpoint only.
+    Each start creates another key. Changes apply from the next start."""
 
     def __init__(self, people: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__()

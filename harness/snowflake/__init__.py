@@ -33,7 +33,7 @@ PASSPHRASE = "open sesame"
 
 
 class SnowflakeServer:
-    """An account, `local`, whose databases are in memory; a context manager."""
+    """Account `local` with its databases in memory; a context manager."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -105,9 +105,9 @@ class SnowflakeServer:
         process.stdout.close()
 
     def abort_transactions(self) -> None:
-        """Rolls back those that are open: Snowflake does it after five minutes, where somebody waits for their locks."""
+        """Roll back open transactions: Snowflake does so after five minutes if another session waits for their locks."""
         httpx.post(f"{self.uri}/abort", timeout=PATIENCE_S, trust_env=False).raise_for_status()
 
     def log(self) -> str:
-        """The end of what it wrote."""
+        """Return the end of its output."""
         return (self._folder / "server.log").read_text(errors="replace")[-4000:]

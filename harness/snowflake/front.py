@@ -62,7 +62,7 @@ def _executed(cursor: Any, *given: Any, **named: Any) -> Any:
 
 
 def refusal(accounts: dict[str, str], request: Request, given: dict[str, Any]) -> tuple[str, str] | None:
-    """Number and text of Snowflake's error for a login; None for one that is right."""
+    """Return number and text of Snowflake's error for a login; None for a correct login."""
     user, way = given.get("LOGIN_NAME"), given.get("AUTHENTICATOR", "SNOWFLAKE")
     if way == "SNOWFLAKE_JWT":
         claims = _claims(given["TOKEN"], accounts["key"])

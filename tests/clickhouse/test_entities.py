@@ -1,4 +1,4 @@
-"""Databases and tables of a real ClickHouse: listed, described, made, dropped, printed."""
+"""Databases and tables of a real ClickHouse: list, describe, create, drop, print."""
 
 from __future__ import annotations
 

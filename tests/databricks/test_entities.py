@@ -1,4 +1,4 @@
-"""Tables made, described, listed, shown and dropped; names that want to be SQL."""
+"""Create, describe, list, show and drop tables; names that contain SQL."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _flat(image: str, row: dict[str, Any] | None) -> dict[str, Any]:
 def _measured(
     postgresql: PostgresServer, door: RestDoor, kafka: KafkaClient, folder: Path, count: int
 ) -> dict[str, Any]:
-    """Changes that a slot has kept: Debezium tells them to a queue in its JVM, we write them into a topic as JSON. In turns."""
+    """Read the changes of a slot, in turns: Debezium into a queue in its JVM, Headrace into a topic as JSON."""
     row = "id BIGINT, item VARCHAR, price DECIMAL(10, 2), at TIMESTAMP_LTZ(6)"
     postgresql.execute(
         "CREATE TABLE load (id bigint PRIMARY KEY, item text, price numeric(10, 2), at timestamptz)"

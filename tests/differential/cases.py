@@ -430,7 +430,7 @@ def _matches(
     within: str = "",
     documented: str = "",
 ) -> Case:
-    """Matches among the rows of each key, which are told apart by the numbers of their rows."""
+    """Matches among the rows of each key; the row numbers distinguish matches."""
 
     after = f"AFTER MATCH SKIP {skip}" if skip else ""
 

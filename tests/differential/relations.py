@@ -28,7 +28,7 @@ Rows = Callable[[random.Random], Iterator[KeyedRow]]
 
 @dataclass(frozen=True)
 class Relation:
-    """Columns as both dialects name them; `key` makes it a changelog, `time` gives it a watermark by the column `t`."""
+    """A relation with columns that both dialects name equally; `key` makes it a changelog, `time` adds a watermark by the column `t`."""
 
     name: str
     columns: dict[str, str]
@@ -71,7 +71,7 @@ class Relation:
         return f"CREATE TABLE {self.name} ({', '.join(declared)}) WITH ({written})"
 
     def produce(self, kafka: KafkaClient, topic: str, seed: str) -> int:
-        """Make and fill the topic; gives the number of its rows. A key's rows are all in one partition, in order."""
+        """Create and fill the topic; return the number of rows. The rows of a key are in one partition, in order."""
         draw = random.Random(f"{seed} {self.name}")
         kafka.create(topic, partitions=PARTITIONS)
         pieces: list[list[Pair]] = [[] for _ in range(PARTITIONS)]

@@ -131,7 +131,7 @@ class DriverControl:
             ]
 
     def wait(self, kind: type[Kind], query_id: str | None = None) -> Kind:
-        """The latest message of a kind, once there is one."""
+        """Wait for a message of a kind, and return the latest."""
         failed = kind is not QueryEnded
         self._until(
             lambda: (
@@ -169,7 +169,7 @@ class DriverControl:
         return self.process.wait(PATIENCE_S)
 
     def close(self) -> None:
-        """End the connection as a dead server does, and wait until the driver has gone."""
+        """Close the connection as a killed server does, and wait until the driver has ended."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()

@@ -233,7 +233,7 @@ def test_a_batch_whose_marker_may_have_expired_is_not_written(
     consumed: Callable[..., list[Pair]],
     days: int,
 ) -> None:
-    """A query died in a batch and comes back after that many days; the broker has no marker of it."""
+    """A query was killed in a batch and starts again days later; the broker no longer has its marker."""
     start, target = written
     (checkpoint / "commits" / "2").unlink()
     planned = checkpoint / "offsets" / "2"

@@ -27,7 +27,7 @@ Topic = Callable[..., str]
 
 @pytest.fixture
 def begin(stores: Stores, checkpoint: Path) -> Callable[[SparkPlan], Identities]:
-    """Begins as a query of the checkpoint does."""
+    """Start like a query of the checkpoint."""
 
     def begun(steps: SparkPlan) -> Identities:
         start = StartQuery(query_id="q", generation=1, plan=steps, checkpoint=str(checkpoint), stores=stores)

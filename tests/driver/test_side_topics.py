@@ -1,4 +1,4 @@
-"""Records that a query leaves out, unreadable or late, in their topic: whole, with where they came from and why, and never lost."""
+"""Unreadable and late records in their topics: complete, with origin and reason, and never lost."""
 
 from __future__ import annotations
 

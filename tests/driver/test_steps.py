@@ -41,7 +41,7 @@ def _bytes(bootstrap: str, topic: str, records: list[tuple[bytes | None, bytes |
 
 @pytest.fixture
 def shown(driver: DriverControl, stores: Stores, checkpoint: Path) -> Callable[..., list[list[str | None]]]:
-    """Runs steps as an interactive query and gives its first `count` rows."""
+    """Return a function that runs steps as an interactive query and returns its first `count` rows."""
 
     def show(steps: list[object], declared: str, count: int) -> list[list[str | None]]:
         last = steps[-1].id  # type: ignore[attr-defined]

@@ -166,7 +166,7 @@ def test_no_row_is_lost_or_written_twice(
 def test_lookups_wait_for_their_store_and_see_what_changes(
     postgresql: PostgresServer, door: RestDoor, kafka: KafkaClient, seed: str
 ) -> None:
-    """The first table is asked by key, the second kept whole and read again each second; their server goes away and comes back."""
+    """The first table is looked up by key, the second is cached whole and read again each second; their server stops and starts again."""
     events, met, password = f"events_{seed}", f"met_{seed}", PASSWORD.replace("'", "''")
     postgresql.execute(
         f"CREATE TABLE names_{seed} (id bigint PRIMARY KEY, name text)",

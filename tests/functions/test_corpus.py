@@ -44,7 +44,7 @@ class Case:
 def corpus(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Engines, list[Case]]]:
-    """Both engines over one row, whose columns hold what the literals said."""
+    """Evaluate in both engines over one row, whose columns contain the values of the literals."""
     lifting, cases = Lifting(), []
     for line in LINES:
         expression = bound_item(line.text, view=False)
@@ -114,7 +114,7 @@ def test_an_array_of_structs_is_unnested_whole_or_into_its_fields(corpus: tuple[
 
 
 def failure(engines: Engines, engine: str, expression: Expression) -> str:
-    """The SQLSTATE of the error, or the value if there is no error."""
+    """Return the SQLSTATE of the error, or the value if there is no error."""
     try:
         return f"no error but {engines.items(engine, [expression])[0][0]!r}"
     except UserError as error:

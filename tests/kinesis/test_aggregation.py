@@ -1,4 +1,4 @@
-"""Records that a producer has packed into one: each is read by itself, and all of them together once."""
+"""Aggregated records of a producer: each user record is read separately and once."""
 
 from __future__ import annotations
 

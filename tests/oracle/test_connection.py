@@ -47,7 +47,7 @@ def store_of(port: int, *, host: str = "127.0.0.1", **properties: str) -> dict[s
 
 @contextmanager
 def listening(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[int]:
-    """A port of which each connection is answered, when something has come; the first that comes and goes is for `reach`."""
+    """Yield a port that answers each connection after its first bytes; the first connection is the check by `reach`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -92,7 +92,7 @@ def refusing(number: int) -> Answer:
 
 
 def closing(_connection: socket.socket, _asked: bytes) -> None:
-    """Says nothing, and hangs up."""
+    """Close the connection without an answer."""
 
 
 def refused(store: dict[str, str]) -> str:

@@ -146,7 +146,7 @@ RELATIONS = (
 
 
 class World:
-    """The catalog of these tests: what binding sees of it. `views` are those that a continuous query can follow."""
+    """Catalog of these tests, as binding sees it. `views` are the views that a continuous query can follow."""
 
     def __init__(self) -> None:
         self.views: list[Relation] = []
@@ -185,7 +185,7 @@ def bound(text: str) -> LogicalPlan:
 
 
 def view(text: str) -> Relation:
-    """The materialized view that a statement makes."""
+    """Return the materialized view that a statement creates."""
     (statement,) = parse(text)
     assert isinstance(statement, CreateRelationAs)
     made = bind(statement.select, BINDING, continuous=True)

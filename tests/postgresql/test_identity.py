@@ -45,7 +45,7 @@ def read_on(store: Store, slot: str, table: Table, progress: Progress, count: in
 
 
 def refusal(store: Store, slot: str, table: Table, progress: Progress) -> UserError:
-    """The error that ends a reader that goes on from there."""
+    """Return the error of a reader that continues from this position."""
     with TableReader(store, None, slot, [table], progress) as reading, pytest.raises(UserError) as caught:
         reading.read(at_most=10, wait_s=0)
     assert caught.value.state.value == "22000"
@@ -133,7 +133,7 @@ def test_a_table_or_publication_that_is_another_now(
 def test_a_table_that_is_made_anew_under_a_publication_of_all_tables(
     postgresql: PostgresServer, store: Store, schema: str, slot: str
 ) -> None:
-    """The change itself says of which table it is, before the next check does."""
+    """The change itself identifies its table, before the next check."""
     table = made(postgresql, schema, "t")
     postgresql.execute(f'CREATE PUBLICATION {slot} FOR TABLES IN SCHEMA "{schema}"')
     with TableReader(store, None, slot, [table], whole(store, slot, table)) as running:
@@ -188,7 +188,7 @@ def test_progress_of_before_there_was_an_identity_is_read_on(
 
 
 def test_another_server_and_another_timeline(tmp_path: Path) -> None:
-    """A standby that takes over goes on where the reader is, and is refused where it lacks what the reader has read."""
+    """A promoted standby continues at the reader's position, and is refused if it lacks changes that the reader has read."""
     with PostgresServer(tmp_path, 18) as server:
         store = store_of(uris=server.uri)
         server.execute("CREATE TABLE t (id int PRIMARY KEY, n int)")

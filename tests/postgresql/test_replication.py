@@ -27,7 +27,7 @@ def prepare(store: Store, slot: str, *tables: Table) -> int | None:
 
 
 def take(stream: ChangeStream, count: int) -> list[Change]:
-    """The next `count` changes, however they come."""
+    """Return the next `count` changes, from any number of messages."""
     changes: list[Change] = []
 
     def enough() -> bool:

@@ -19,7 +19,7 @@ Bag = Counter[tuple[Any, ...]]
 def expected_rows(
     templates: Sequence[Template], rows: Mapping[str, Sequence[Row]]
 ) -> dict[str, tuple[list[str], Bag]]:
-    """Template to its columns and rows, given all rows of all relations."""
+    """Return columns and rows of each template, computed from all rows of all relations."""
     with duckdb.connect() as database:
         for relation, columns in COLUMNS.items():
             declared = ", ".join(f"{name} {kind}" for name, kind in columns.items())

@@ -63,7 +63,7 @@ class Template:
 
     @property
     def keeps_late_rows(self) -> bool:
-        """True if there is a topic of late rows, beside the result's."""
+        """True if the query writes late rows to a topic beside its result."""
         return LATE_TOPIC in self.select
 
     def create(self, *, topic: str) -> str:
@@ -159,7 +159,7 @@ TEMPLATES = (
 
 @dataclass(frozen=True)
 class Row:
-    """A row of `s`, `r` or `c` and the partition that it goes to."""
+    """Row of `s`, `r` or `c`, with its partition."""
 
     value: dict[str, Any] | None
     partition: int
@@ -202,7 +202,7 @@ def version_rows(random_source: random.Random, count: int, span_ms: int, case: s
 
 
 def changed_rows(random_source: random.Random, count: int, span_ms: int, case: str = "") -> list[Row]:
-    """Versions (id, k, w, t) and ends of keys, each key in one partition; some say again what was said."""
+    """Return versions (id, k, w, t) and deletions of keys, each key in one partition; some repeat the version before."""
     rows: list[Row] = []
     last: dict[str, dict[str, Any]] = {}
     for number in range(count):

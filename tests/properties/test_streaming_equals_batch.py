@@ -64,7 +64,7 @@ QUERIES = 5
 
 @dataclass
 class Run:
-    """A schedule's server, rows and names. `killed` says that at-least-once results may repeat rows."""
+    """A schedule's server, rows and names. If `killed`, at-least-once results may repeat rows."""
 
     kafka: KafkaClient
     server: HeadraceProcess
@@ -179,7 +179,7 @@ class Run:
         return {self.topic(relation): self.kafka.ends(self.topic(relation)) for relation in COLUMNS}
 
     def _late(self, template: Template, topic: str) -> list[str | None]:
-        """The late rows that a template keeps, those that a kill repeated once."""
+        """Return the late rows that a template keeps, without repetitions after a kill."""
         if not template.keeps_late_rows:
             return []
         rows = [value for _, value in self.kafka.consume(late_topic(topic))]

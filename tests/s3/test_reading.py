@@ -132,7 +132,7 @@ def test_types_of_parquet(s3: S3Client, seed: str) -> None:
 
 
 def test_declared_types(s3: S3Client, seed: str) -> None:
-    """Wider ones and texts are fine; what does not fit is told with column and file."""
+    """Wider types and texts are read; the error of a value that does not fit names column and file."""
     key = f"{seed}/day=2026-01-31/n=7/data"
     s3.put_parquet(key, pa.table({"id": [1, 2**40], "name": ["1", "x"]}))
     part = Part(stored_file(s3, key), 0, 1 << 20)

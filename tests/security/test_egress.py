@@ -94,7 +94,7 @@ def test_a_name_is_trusted_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_name_that_resolves_elsewhere_a_second_time_gains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checked address is the one that is connected to."""
+    """The connection uses the checked address."""
     with RegistryFront(answer=lambda _path: (200, {}, b"[]")) as front:
         url = front.url("rebound.example")
         monkeypatch.setattr(

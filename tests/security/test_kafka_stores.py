@@ -201,7 +201,7 @@ def test_a_broker_of_another_name_is_refused_unless_names_are_not_checked(
 def test_a_missing_right_is_distinguished_from_a_missing_topic(
     broker: SecuredBroker, authority: Authority, door: RestDoor, seed: str
 ) -> None:
-    """A user who may not see a topic, one who may only read it, and what says so: store, entity and query."""
+    """A user without rights on a topic, and a user who may only read it: the errors of store, entity and query."""
     KafkaClient(broker.bootstrap).create(f"t_{seed}")
     door.execute(
         f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; "

@@ -77,7 +77,7 @@ REFUSALS = (
 
 
 def _answer(address: tuple[str, int], message: bytes) -> bytes:
-    """All that comes until the other side closes the connection."""
+    """Return all bytes until the other side closes the connection."""
     received = b""
     with socket.create_connection(address, timeout=PATIENCE_S) as connection, suppress(ConnectionError):
         connection.sendall(message)

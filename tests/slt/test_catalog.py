@@ -1,4 +1,4 @@
-"""The `.slt` files that need nothing but a catalog, in process: part of `make check`."""
+"""The `.slt` files that need only a catalog, in process: part of `make check`."""
 
 from __future__ import annotations
 

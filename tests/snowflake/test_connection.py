@@ -22,7 +22,7 @@ from tests.snowflake.conftest import store_of
 
 @contextmanager
 def answering(*answers: dict[str, Any] | str) -> Iterator[str]:
-    """A server that gives these answers in turn, the last one again and again; its address."""
+    """Yield the address of a server that sends these answers in turn and then repeats the last."""
     left = list(answers)
 
     class Handler(BaseHTTPRequestHandler):

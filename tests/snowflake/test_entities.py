@@ -1,4 +1,4 @@
-"""Databases, schemas and tables: listed, described, made, dropped, printed."""
+"""Databases, schemas and tables: list, describe, create, drop, print."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def path(store: Store, schema: tuple[str, str]) -> tuple[str, ...]:
 
 
 def written(folder: Path, rows: Rows, *, deleted: bool = False) -> Mapping[Path, int]:
-    """Two files of rows; a third column says which keys have ended."""
+    """Return two files of rows; a third column marks deleted keys."""
     names = ["C0", "C1", *([DELETED] if deleted else [])]
     half = len(rows) // 2
     files = {}

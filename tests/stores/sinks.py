@@ -62,7 +62,7 @@ class Sink:
         return Column("id", BIGINT), Column(self.text, VARCHAR, nullable=False)
 
     def create(self, columns: Sequence[Column] = ()) -> None:
-        """Makes the table, or another one of its name."""
+        """Create the table, or a new table of the same name."""
         kind = connector(self.type)
         assert kind.row_sink is not None
         reader = PropertyReader({}, of_scope(kind.properties, Scope.ENTITY), what="a table")
@@ -79,7 +79,7 @@ class Sink:
         return sorted((int(number), text) for number, text in self.execute(self.select))
 
     def write(self, query: str, epoch: int, rows: Rows, folder: Path, *, port: int | None = None) -> None:
-        """Write as a run of a query that begins with this batch; `folder` is its checkpoint's."""
+        """Write like a run of a query that starts with this batch; `folder` is the folder of its checkpoint."""
         with ExitStack() as resources:
             request = RowSinkRequest(
                 query_id=query,

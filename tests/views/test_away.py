@@ -1,4 +1,4 @@
-"""A ClickHouse that goes away and comes back, with the views of a server in it."""
+"""A ClickHouse with the views of a server stops and starts again."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def settings_of(server: ClickHouseServer, database: str, folder: Path, **more: A
 
 @pytest.fixture(params=["duckdb", "clickhouse"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path, seed: str) -> Iterator[Open]:
-    """Opens the store, once; with a view of the columns k and n, of the key k unless told otherwise."""
+    """Open the store once, with a view of the columns k and n, by default with the key k."""
     stores: list[ViewStore] = []
 
     def open_(key: tuple[str, ...] = ("k",), *, retention_ms: int | None = None, **more: Any) -> ViewStore:

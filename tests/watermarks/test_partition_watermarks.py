@@ -21,7 +21,7 @@ SHORT = range(0, 600, 10)
 
 
 def send_three(lab: Lab, topic: str) -> None:
-    """Send to one partition far ahead, one an hour behind, one that ends early."""
+    """Fill three partitions: far ahead, an hour behind, and ended early."""
     lab.kafka.create(topic, partitions=3)
     for partition, seconds in enumerate((AHEAD, BEHIND, SHORT)):
         lab.send(topic, partition, seconds)

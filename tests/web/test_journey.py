@@ -150,7 +150,7 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
 
 
 def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], None], tmp_path: Path) -> None:
-    """The provider is another site than the page: what cookies do then only a browser tells."""
+    """The provider is another site than the page: only a browser shows how cookies behave then."""
     person = {"email": "anna@x.org", "email_verified": True, "groups": ["data"]}
     server = HeadraceProcess(tmp_path / "server")
     with OpenIdServer({"anna": person}) as provider:
@@ -236,7 +236,7 @@ def reload_in_a_narrow_window(page: Page, *, database: str, store: str) -> None:
 
 
 def lose_the_database(page: Page, *, database: str, store: str) -> None:
-    """Dropped elsewhere, it is unset here, at the next statement as after a reload; the page goes on."""
+    """An object that another session dropped is unset here, at the next statement and after a reload; the page continues."""
     run(page, "LIST RELATIONS;")
     expect(page.get_by_test_id("context-database")).not_to_contain_text(database)
     page.reload()

@@ -407,7 +407,7 @@ class SelectBinder:
         return bound
 
     def _sort_expression(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression | None:
-        """Return a key of ORDER BY that is no output column by name; of DISTINCT rows it must be one all the same."""
+        """Return a key of ORDER BY that does not name an output column. With DISTINCT, its value must be that of an output column."""
         bound = self._binder.bind(node)
         if self._node.args.get("distinct") is None:
             return bound

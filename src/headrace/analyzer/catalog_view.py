@@ -21,11 +21,11 @@ class RelationLookup(Protocol):
     """The part of `catalog.state.CatalogState` that binding uses; reads only, from memory."""
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        """Return the relation of that full name, or None. May raise UserError for one that may not be read."""
+        """Return the relation of that full name, or None. May raise UserError for a relation that the role may not read."""
         ...
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
-        """Return the relations, of one database or schema if named: for suggestions."""
+        """Return all relations, or those of a database or schema: for suggestions."""
         ...
 
     def store(self, name: str, /) -> StoreFacts | None:
@@ -33,7 +33,7 @@ class RelationLookup(Protocol):
         ...
 
     def named_store(self, name: str, /) -> StoreFacts | None:
-        """Return the store of a name that the user writes, or None, as of one that the user may not know of."""
+        """Return the store that a user names, or None if it does not exist or the user may not know of it."""
         ...
 
 

@@ -322,7 +322,7 @@ def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
 
 
 def _keyed_nodes(node: LogicalNode) -> Iterator[int]:
-    """Yield the identities of the nodes between the output and the first one that compares rows with one another."""
+    """Yield the identities of the nodes from the output down to the first node that compares rows with each other."""
     yield id(node)
     if isinstance(node, Project | Subquery | Sort | Limit):
         yield from _keyed_nodes(node.input)

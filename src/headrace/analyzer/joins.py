@@ -229,7 +229,7 @@ def _bounds(
 
 
 def _take(where: list[Expression], parts: Iterable[Expression]) -> None:
-    """Remove the conditions that a join has taken over."""
+    """Remove the conditions that a join already applies."""
     for part in parts:
         if part in where:
             where.remove(part)

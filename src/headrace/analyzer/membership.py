@@ -77,7 +77,7 @@ class Asked:
 def joined(
     left: LogicalNode, member: Membership, operand: Expression | None, inner: Asked, name: str
 ) -> LogicalNode:
-    """Return the rows of `left` for which the condition is true; `name` is the alias of the asked rows.
+    """Return the rows of `left` for which the condition is true; `name` is the alias of the subquery's rows.
 
     Raises UserError 42804 for types that cannot be compared, 0A000 for a NOT IN over values that may be NULL.
     """
@@ -113,7 +113,7 @@ def joined(
 def _right(
     inner_query: Asked, operand: Expression | None, name: str, span: Span | None
 ) -> tuple[Subquery, list[tuple[Expression, Expression]], list[Expression]]:
-    """Return the asked rows with the columns that are compared; the pairs that must be equal; and what else must hold."""
+    """Return the subquery's rows with the compared columns, the pairs of columns that must be equal, and the remaining condition."""
     items: dict[Expression, Item] = {}
     inner = {source.alias for source in inner_query.rows.sources}
 

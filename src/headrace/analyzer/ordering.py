@@ -19,7 +19,7 @@ _ROWS_MAX = 2**63 - 1
 def ordered(
     node: exp.Expr, output: LogicalNode, fallback: Callable[[exp.Expr], Expression | None]
 ) -> LogicalNode:
-    """Return ORDER BY, LIMIT and OFFSET over a query; `fallback` binds a key that is no output column by name."""
+    """Return ORDER BY, LIMIT and OFFSET over a query; `fallback` binds a key that does not name an output column."""
     order = node.args.get("order")
     if order is not None:
         keys = tuple(_sort_key(key, output.schema, fallback) for key in order.expressions)

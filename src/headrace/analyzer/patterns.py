@@ -422,7 +422,7 @@ class _RowBinder(ExpressionBinder):
 
     @property
     def variable(self) -> str | None:
-        """The one that has come up."""
+        """The pattern variable that the expression names; None if it names none."""
         return next(iter(self.named), None)
 
     def _column(self, node: exp.Column) -> Expression:

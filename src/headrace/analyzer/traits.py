@@ -85,7 +85,7 @@ class Traits:
 
     @property
     def windows(self) -> frozenset[Place]:
-        """The bounds of the time window, as far as they are columns."""
+        """The bounds of the time window that are columns."""
         return frozenset(place for place in (self.window, self.window_start) if place is not None)
 
     def moved(self, names: Callable[[Place], Place | None]) -> Traits:
@@ -112,8 +112,8 @@ _DERIVED = "_traits"
 
 
 def traits(node: LogicalNode) -> Traits:
-    """Return the traits of a node, from those of its inputs. Derived once: a node asks for them several times, and so does each above
-    it."""
+    """Return the traits of a node, from those of its inputs. They are cached, since a node and all nodes above it request them several
+    times."""
     known = vars(node).get(_DERIVED)
     if isinstance(known, Traits):
         return known
@@ -353,7 +353,7 @@ def _top_n(node: TopN) -> Traits:
 
 
 def ranks_windows(node: TopN) -> bool:
-    """True when each partition is of one time window: its order is final when the watermark has passed the window's end."""
+    """True if each partition belongs to a single time window: its order is final when the watermark has passed the window's end."""
     below = traits(node.input)
     return (
         below.insert_only

@@ -28,7 +28,7 @@ Bind = Callable[[exp.Expr, BindingContext], LogicalNode]
 
 
 def names_streams(query: exp.Expr, context: BindingContext) -> bool:
-    """True when a query names a relation that is no materialized view or system relation; raises UserError as `named_relation`."""
+    """True if a query names a relation other than a materialized view or a system relation; raises UserError as `named_relation` does."""
     return any(
         not named_relation(table, context)[0].kind.is_snapshot
         for table in query.find_all(exp.Table)

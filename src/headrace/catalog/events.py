@@ -1,4 +1,4 @@
-"""The states that a query went through."""
+"""Past states of queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads and writes of one kind of objects."""
+"""Repository of one kind of objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Repository(Generic[T]):
-    """The objects of one kind: reads from memory, writes of the database and of the state that follows it."""
+    """Objects of one kind: reads from memory, writes to the database and then to the state in memory."""
 
     def __init__(self, storage: Storage, spec: KindSpec[T]) -> None:
         self._storage = storage
@@ -39,7 +39,7 @@ class Repository(Generic[T]):
     def create(self, value: T, sealed: bytes | None = None) -> None:
         """Store a new object, with the future grants of its place.
 
-        Raises UserError: the kind's own SQLSTATE when the name is taken, and that of a parent or of something used that is missing.
+        Raises UserError with the kind's SQLSTATE if the name is in use, or with that of a missing parent or dependency.
         """
         spec, path = self._spec, self._spec.path(value)
         with self._storage.transaction():

@@ -41,7 +41,7 @@ class SecretBox:
         )
 
     def opens(self, sealed: bytes, label: str) -> bool:
-        """Return True if one of the keys is the one that `sealed` was sealed with."""
+        """Return True if `sealed` was sealed with one of the keys."""
         try:
             self._data_key(sealed, label)
         except InternalError:

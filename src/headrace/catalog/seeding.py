@@ -17,7 +17,7 @@ DEFAULT_COMPUTE_POOL = "default_pool"
 
 
 def seed(catalog_storage: storage.Storage) -> bool:
-    """Give a new catalog an organization, its administrator and a compute pool; return False for one that is not new."""
+    """Create the organization, its administrator and a compute pool in a new catalog; return False if the catalog is not new."""
     if catalog_storage.rows(select(tables.objects.c.id).limit(1)):
         return False
     now = present()

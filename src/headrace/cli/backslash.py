@@ -1,4 +1,4 @@
-"""The prompt's own commands, in the words that psql taught: which SQL they stand for."""
+"""Commands of the prompt, named as in psql, and the SQL that each runs."""
 
 from __future__ import annotations
 

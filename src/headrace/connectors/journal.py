@@ -1,4 +1,4 @@
-"""Batches on the local disk before a store has them: one that comes again after a crash is the same then, in the same files."""
+"""Journal of batches on the local disk, written before a store gets them: a batch that is repeated after a crash has the same files."""
 
 from __future__ import annotations
 

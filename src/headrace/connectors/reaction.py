@@ -23,7 +23,7 @@ class Reaction:
     detail: bool = False
 
     def as_error(self, words: str = "", server: str = "") -> HeadraceError:
-        """Return the error, with the reporter's `words` where they are wanted and there are any."""
+        """Return the error, with the reporter's `words` if the reaction includes them."""
         message = self.message.format(server=server)
         return self.error(
             self.state, f"{message}: {words}" if self.detail and words else message, hint=self.hint

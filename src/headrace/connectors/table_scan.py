@@ -51,7 +51,7 @@ class Scan:
 
 
 class TableReader(DataSourceReader, ABC):
-    """Reader of a store type's tables; one partition, so that all rows are of one moment."""
+    """Reader of a store type's tables; a single partition, so that all rows belong to the same moment."""
 
     def __init__(self, scan: Scan, schema: StructType) -> None:
         self.scan = scan
@@ -110,7 +110,7 @@ class ScannedTable(DataSource):
 
 
 def frame(session: SparkSession, source: type[ScannedTable], scan: Scan, schema: str) -> DataFrame:
-    """Return the rows, when Spark asks for them; `schema` is Spark SQL of what the scan's columns give."""
+    """Return the rows when Spark requests them; `schema` is the scan's columns in Spark SQL."""
     session.dataSource.register(source)
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     return (

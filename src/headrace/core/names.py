@@ -29,7 +29,7 @@ EntityPath = tuple[str, ...]
 
 
 def path_text(path: EntityPath) -> str:
-    """Return a path for showing, its parts as they are."""
+    """Return a path for display, with unquoted parts."""
     return ".".join(path)
 
 

@@ -201,7 +201,7 @@ class Entry(Protocol):
 
 @dataclass(frozen=True)
 class Stored:
-    """A property that was kept, and stands in no statement."""
+    """A stored property, which has no position in a statement."""
 
     key: str
     value: str | None = field(repr=False)
@@ -292,8 +292,8 @@ class PropertyReader:
         self._left -= {name for name in self._left if any(spec.matches_name(name) for spec in specs)}
 
     def finish(self) -> None:
-        """Check, after all properties were taken, that each was read. Raises InternalError for one that may be given and that nothing
-        reads."""
+        """Check, after all properties were taken, that each was read. Raises InternalError for a property that is allowed and that
+        nothing reads."""
         if self._left:
             raise InternalError(f"unread properties of {self._what}: {', '.join(sorted(self._left))}")
 
@@ -348,7 +348,7 @@ class PropertyReader:
 
 
 def value_of(given: Iterable[Entry], spec: PropertySpec[T]) -> T | None:
-    """Return the value of one property, and ignore the others. Raises UserError 3D008 at its position."""
+    """Return the value of a property, and ignore all others. Raises UserError 3D008 at its position."""
     entries = [entry for entry in given if spec.matches_name(entry.key)]
     return PropertyReader(entries, (spec,), what="a statement").take(spec)
 

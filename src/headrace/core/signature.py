@@ -10,7 +10,7 @@ from headrace.core.types import DataType
 
 @dataclass(frozen=True)
 class Signature(Identifier):
-    """The name of a function with the `types` of its arguments, which distinguish functions of one name; None if not specified."""
+    """Name of a function with the `types` of its arguments, which distinguish functions of the same name; None if not specified."""
 
     types: tuple[DataType, ...] | None = field(default=None, kw_only=True)
 

@@ -25,7 +25,7 @@ MINUTE_S = 60.0
 
 
 def usable_pool(catalog: Catalog, name: str) -> ComputePool:
-    """Return the compute pool of that name; raises UserError 3D023 where there is none, 3E004 for one that was stopped."""
+    """Return the compute pool of that name; raises UserError 3D023 if it does not exist, 3E004 if it is stopped."""
     pool = catalog.compute_pool(name)
     if pool is None:
         raise UserError(

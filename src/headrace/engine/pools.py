@@ -150,11 +150,11 @@ class DriverProcess:
             self._life = asyncio.create_task(self._live(), name=f"pool-{self.pool}")
 
     def send(self, message: Message, payload: bytes = b"") -> bool:
-        """Give the driver a message; False when there is no driver to take it."""
+        """Send a message to the driver; return False if no driver is connected."""
         return self._connection is not None and self._connection.send(message, payload)
 
     def kill(self, reason: str) -> None:
-        """End this run of the process, which does not do as it is told; `on_death` gets `reason`, and the next run begins."""
+        """Kill this run of the process, which does not respond to requests; `on_death` gets `reason`, and the next run starts."""
         if self.ready:
             self._end_run(reason)
 

@@ -137,7 +137,7 @@ class ResultChannel:
 
     @property
     def closed(self) -> bool:
-        """True if the reader has gone."""
+        """True if the reader has closed the channel."""
         return self._closed
 
     @property

@@ -197,7 +197,7 @@ class _Reader:
 
 
 def _logical(node: dict[str, Any], place: str) -> DataType | None:
-    """Return the type of a logical type; None for one that is unknown or on another base type, which Avro ignores."""
+    """Return the data type of a logical type; None for an unknown logical type or one over another base type, which Avro ignores."""
     name = node.get("logicalType")
     if name != "decimal" or node["type"] not in ("bytes", "fixed"):
         return _LOGICAL.get((node["type"], str(name)))
@@ -261,7 +261,7 @@ def _written(kind: DataType, full: str, place: str) -> Any:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Raise UserError for a schema that is no JSON, or nested too deeply, while it is read."""
+    """Raise UserError for a schema that is not JSON, or nested too deeply, while it is read."""
     try:
         yield
     except json.JSONDecodeError:

@@ -27,7 +27,7 @@ class Primitive(Format):
     for_keys: ClassVar[bool] = True
 
     def refusal(self, columns: Struct) -> str | None:
-        """Refuse everything but one column of one of five types."""
+        """Refuse everything but a single column of one of five types."""
         if len(columns.fields) != 1:
             return f"is one column without a name, found {len(columns.fields)}"
         return self.key_refusal(columns.fields[0][1])
@@ -65,7 +65,7 @@ class Primitive(Format):
         return f"CASE WHEN {value} IS NOT NULL THEN {_encoded_sql(value, kind)} END"
 
     def read_key(self, data: str, kind: DataType) -> str:
-        """Return SQL that reads a key by its length alone: text is taken as it is."""
+        """Return SQL that reads a key by its length alone: text is read unchanged."""
         readable = (
             f"({data} IS NULL OR {data} = {NULL_KEY} OR octet_length({data}) = {_BYTES[kind]})"
             if kind in _BYTES
@@ -77,7 +77,7 @@ class Primitive(Format):
         )
 
     def written_key(self, fields: Sequence[Field]) -> str:
-        """Return BINARY of one field. Raises TypeError for a type that no primitive has."""
+        """Return a field as BINARY. Raises TypeError for a type without a primitive form."""
         ((_, value, kind),) = fields
         return _written_key(value, kind)
 

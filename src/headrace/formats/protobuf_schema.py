@@ -157,7 +157,7 @@ class Descriptors:
 
     @cached_property
     def messages(self) -> tuple[str, ...]:
-        """Their full names, those within others behind the one that they are in."""
+        """Full names of the messages; nested messages follow the message that contains them."""
 
         def within(prefix: str, messages: Iterable[DescriptorProto]) -> Iterator[str]:
             for message in messages:

@@ -52,7 +52,7 @@ def parse_proto(text: str, name: str) -> FileDescriptorProto:
 
 
 def malformed(message: str) -> UserError:
-    """Return 22000: this is no schema of Protobuf's."""
+    """Return UserError 22000 for a text that is not a Protobuf schema."""
     return UserError(SqlState.DATA_EXCEPTION, f"the Protobuf schema cannot be read: {message}")
 
 

@@ -1,4 +1,4 @@
-"""INSERT INTO: which output column goes into which column of the sink."""
+"""INSERT INTO: assignment of the output columns to the columns of the sink."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def over(relation: Relation, place: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Flow:
-    """A query as the relations that it reads and all that it writes; `query` is its name or id, `HIDDEN` for one that must not be named,
-    None for a new one."""
+    """A query as the relations that it reads and all that it writes; `query` is its name or id, `HIDDEN` if the user may not know of it,
+    None for a new query."""
 
     sources: tuple[Relation, ...]
     outputs: tuple[Output, ...]

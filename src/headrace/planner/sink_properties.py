@@ -99,7 +99,7 @@ def row_sink(connector: StoreDescriptor, logical: LogicalPlan, span: Span | None
 
 
 def check_written(connector: StoreDescriptor, entity: EntityPath, span: Span | None) -> None:
-    """Raises UserError 0A000 for a path that stands for several entities."""
+    """Raises UserError 0A000 for a path that matches several entities."""
     if connector.pattern(entity) is not None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -224,7 +224,7 @@ def checked_layout(
 
 
 def record_format(reader: PropertyReader, spec: PropertySpec[str], formats: tuple[str, ...]) -> str | None:
-    """Return a format, one of `formats`; raises UserError 0A000 (one that is to come) or 3D008."""
+    """Return a format, one of `formats`; raises UserError 0A000 for a format that is not supported yet, or 3D008."""
     value = reader.take(spec)
     if value is not None and value not in formats:
         raise UserError(

@@ -509,7 +509,7 @@ def _check_key(logical: LogicalPlan, statement: str) -> None:
 
 
 def _is_without_key(root: LogicalNode) -> bool:
-    """True when no column that could be selected would tell the rows apart."""
+    """True if no column that could be selected would distinguish the rows."""
     return traits(root).key is None and not isinstance(root, Aggregate) and _key_below(root) is None
 
 

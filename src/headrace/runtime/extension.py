@@ -61,7 +61,7 @@ def group_jars(group: str) -> list[Path]:
 
 
 def is_compiled() -> bool:
-    """True if the extension for the sources as they are now is in the cache."""
+    """True if the cache contains the extension for the present sources."""
     return _jar_path().is_file()
 
 

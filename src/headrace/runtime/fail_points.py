@@ -14,7 +14,7 @@ _passes: Counter[str] = Counter()
 
 
 def fail_point(name: str) -> None:
-    """Kill the driver's processes (Python, JVM, workers) if this place is the one that the environment names."""
+    """Kill the driver's processes (Python, JVM, workers) if the environment names this place."""
     armed, _, nth = os.environ.get("HEADRACE_FAIL_POINT", "").partition(":")
     if armed != name:
         return

@@ -115,7 +115,7 @@ def spark_java(memory_mb: int) -> list[str]:
 def refuse_java_options() -> None:
     """Raise UserError 3D008, with the JVM's own sentence, if it starts only without `further_java_options`.
 
-    It is asked when a JVM did not start, since the question takes a JVM of its own.
+    To be called only after a JVM did not start, since the check starts another JVM.
     """
     further = further_java_options()
     refusal = _refusal(further)

@@ -50,8 +50,8 @@ def audited(
 
 
 def refused_check(statement: Statement, principal: Principal, role: str | None) -> AuditEntry:
-    """Return the entry of a statement that was only checked, and would be refused if it were run. Editors check the same text again and
-    again: it tells of nothing that differs from one time to the next."""
+    """Return the entry of a statement that was only checked, and would be refused if it were run. Editors check the same text repeatedly,
+    so the entry contains nothing that differs between checks."""
     entry = audited(statement, principal, role, SqlState.INSUFFICIENT_PRIVILEGE, began=0)
     return replace(entry, event=Event.CHECK, duration_ms=None)
 

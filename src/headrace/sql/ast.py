@@ -91,7 +91,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Properties:
-    """The entries of one WITH (…), in order, no key twice; empty when there is none."""
+    """Entries of a WITH (…), in order, without duplicate keys; empty if there is none."""
 
     entries: tuple[Property, ...] = ()
 

@@ -200,7 +200,7 @@ def _nearest(text: str, known: list[str], *others: str) -> str:
 
 def _leading_words(cursor: Cursor) -> list[str]:
     words: list[str] = []
-    while len(words) < 4:
+    while len(words) < 5:
         token = cursor.peek(len(words))
         if token is None or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             break

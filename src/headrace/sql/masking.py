@@ -37,7 +37,7 @@ def masked(text: str, *, shows: Shows, length_max: int) -> str:
 
 
 def leading_words(text: str) -> str:
-    """Return the leading words of an unparsed text, as far as they are words that begin statements."""
+    """Return the leading words of an unparsed text, up to the first word that is not among the leading words of a statement."""
     known = {word for words in GRAMMAR for word in words}
     known |= {word for words in NOT_SUPPORTED for word in words.split()} | {"SHOW"}
     leading: list[str] = []
@@ -52,7 +52,7 @@ def leading_words(text: str) -> str:
 
 
 class _Masking:
-    """Masking of one text: `_at` is the next of its pieces."""
+    """Masking of a text: `_at` is the index of its next piece."""
 
     def __init__(self, pieces: list[tuple[str, str]], shows: Shows) -> None:
         self._given = [("space", " ") if kind == "comment" else (kind, text) for kind, text in pieces]

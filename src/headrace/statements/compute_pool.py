@@ -93,7 +93,7 @@ async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> O
 
 @handles(StartComputePool, requires=_owned, checked=True)
 async def start_compute_pool(statement: StartComputePool, run: Execution) -> Outcome:
-    """Answers at once; its queries start when it is up. To start one that runs changes nothing."""
+    """Answers at once; the pool's queries start when its process is ready. Starting a running pool has no effect."""
     pool = run.named_compute_pool(statement.name)
     if pool.desired_state is not PoolIntent.RUNNING:
         started = replace(pool, desired_state=PoolIntent.RUNNING, updated_at=now())
@@ -105,7 +105,7 @@ async def start_compute_pool(statement: StartComputePool, run: Execution) -> Out
 
 @handles(StopComputePool, requires=_owned, checked=True)
 async def stop_compute_pool(statement: StopComputePool, run: Execution) -> Outcome:
-    """Returns when the pool's process has ended. Its queries keep their wanted state, and continue from their checkpoints at START."""
+    """Returns when the pool's process has ended. Its queries keep their desired state, and continue from their checkpoints at START."""
     pool = run.named_compute_pool(statement.name)
     if pool.desired_state is not PoolIntent.STOPPED:
         stopped = replace(pool, desired_state=PoolIntent.STOPPED, updated_at=now())
@@ -166,7 +166,7 @@ def _wake(run: Execution) -> None:
 
 
 async def _ended(pool: ComputePool, run: Execution) -> None:
-    """Return when the pool's process has ended, or is wanted again. Raises ExternalError 57014 after a time-out."""
+    """Return when the pool's process has ended, or the pool is to run again. Raises ExternalError 57014 after a time-out."""
     until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
     while not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped":
         current = run.catalog.compute_pool(pool.name)

@@ -78,7 +78,7 @@ def _source(statement: CreateFunction, run: Execution) -> FunctionSource:
 
 @handles(CreateFunction, requires=_creation, checked=True)
 async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
-    """Create a function. Functions of one name differ by their argument types, and none has the name of a built-in one."""
+    """Create a function. Functions of the same name differ by their argument types; the names of built-in functions are reserved."""
     reader = PropertyReader(
         statement.properties.entries, PROPERTIES, what="a function", lacking=statement.span
     )

@@ -70,7 +70,7 @@ def _refusal(missing: list[Requirement], run: Execution) -> str:
 
 
 def _refused_on(privilege: Privilege, kind: str, name: QualifiedName, run: Execution) -> str | None:
-    """Return the refusal, worked out from names alone, so that a missing object is like one that the role may not know."""
+    """Return the refusal, from names alone, so that a missing object looks like an object that the role may not know of."""
     path = _path(kind, name, run)
     system = system_relation_of(RelationName(*path)) if kind == "relation" else None
     if system is not None:

@@ -102,7 +102,7 @@ def _filled(begin: str, specs: Specs, *, store: Identifier | None = None) -> str
 
 
 def _needed(specs: Specs) -> list[PropertySpec[typing.Any]]:
-    """Return the required properties. One that is required with another follows it."""
+    """Return the required properties. A property that is required together with another one follows it."""
     needed: list[PropertySpec[typing.Any]] = []
     before = None
     for spec in specs:

@@ -132,7 +132,7 @@ def _may_give(run: Execution, roles: Iterable[str], *, span: Span | None) -> Non
 
 
 def refuse_part(run: Execution, what: str, span: Span | None) -> None:
-    """Raise UserError 42501 for an API token of one role that would change its user: that reaches every role of the user."""
+    """Raise UserError 42501 if a session of an API token with a single role would change its user, which affects all roles of the user."""
     if not has_all_roles(run):
         raise UserError(
             SqlState.INSUFFICIENT_PRIVILEGE,

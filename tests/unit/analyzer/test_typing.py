@@ -10,7 +10,7 @@ from tests.plans.world import bound
 
 
 def kind(expression: str) -> str:
-    """The type that a query gives an expression."""
+    """Return the type of an expression in a query."""
     return str(bound(f"SELECT {expression} AS x FROM flights").schema.columns[0].type)
 
 

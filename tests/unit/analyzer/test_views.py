@@ -1,4 +1,4 @@
-"""A materialized view in a continuous query stands for its own query, or is refused where it could not be followed.
+"""A materialized view in a continuous query is replaced by its own query, or refused if the query could not follow it.
 
 The relations are those of `tests/plans/world.py`.
 """
@@ -30,7 +30,7 @@ def _world_as_it_was() -> Iterator[None]:
 
 
 def made(text: str) -> Relation:
-    """The view of that statement is there now."""
+    """Create the view of a statement."""
     WORLD.views.append(view(text))
     return WORLD.views[-1]
 

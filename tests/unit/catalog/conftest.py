@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]
 
 @pytest.fixture
 def schema_of(server: PostgresServer) -> Callable[[], str]:
-    """Makes an empty schema, and gives the address that leads to it."""
+    """Create an empty schema, and return its address."""
 
     def make() -> str:
         name = f"catalog{next(_numbers)}"

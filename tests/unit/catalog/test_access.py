@@ -156,7 +156,7 @@ def worlds(draw: Callable[[st.SearchStrategy[object]], object]) -> tuple[Policy,
 def holds(
     rules: Policy, role: str, privilege: Privilege, target: object, seen: frozenset[str] = frozenset()
 ) -> bool:
-    """The rule as one would say it: the role owns the object or was granted the privilege, or a role granted to it has them."""
+    """The rule in plain code: the role owns the object or was granted the privilege, or a role granted to it was."""
     granted = any(
         role == grant.role
         for grant in rules.grants.get(target.id, {}).get(privilege, {}).values()  # type: ignore[attr-defined]

@@ -198,7 +198,7 @@ async def test_a_live_result_ends_after_the_rows_or_seconds_asked_for(
     second.running.set()
     statements.answer("SELECT", second)
     await second.put(["1", "a"])
-    done = await ended(await start(address, "sql", "-c", "SELECT", "--timeout", "1"))
+    done = await ended(await start(address, "sql", "-c", "SELECT", "--timeout", "3"))
     assert (done.code, done.out) == (0, '{"id": 1, "name": "a"}\n')
 
 
@@ -440,7 +440,7 @@ def test_the_local_token_goes_to_this_machine_only(tmp_path: Path) -> None:
 
 
 def test_a_statement_of_the_command_line_needs_few_imports() -> None:
-    """A shell script runs `headrace sql -c` in a loop: what takes long to import is left to those who need it."""
+    """A shell script runs `headrace sql -c` in a loop: slow imports happen only in the commands that need them."""
     program = "import sys, headrace.cli.session, headrace.cli.commands; print(*sys.modules)"
     command = [sys.executable, "-c", program]
     imported = set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())

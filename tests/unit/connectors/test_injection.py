@@ -164,7 +164,7 @@ def _refused(error: UserError, spec: PropertySpec[Any], text: str) -> None:
 
 
 def _is_same(stored: str, text: str) -> bool:
-    """True if the stored text is the given one: an address may lose blanks and slashes around it, and "jdbc:" before it."""
+    """True if the stored text equals the input: an address may lose blanks and slashes around it, and "jdbc:" before it."""
     return stored == text or stored.strip("/ ") == text.strip().removeprefix("jdbc:").strip("/ ")
 
 

@@ -202,7 +202,7 @@ TABLE = Table(
 
 
 def test_the_statements_that_write() -> None:
-    """Word for word: of what COPY is told about files the stand-in understands nothing."""
+    """Compare the whole text: the stand-in ignores COPY's file options."""
     upsert, append = Target(PATH, COLUMNS, ("id",), "q"), Target(PATH, COLUMNS)
     assert tables.create_sql(PATH, COLUMNS, ("id",)) == (
         'CREATE TABLE "sh""op"."till; DROP SCHEMA x"."ORDERS" ("ID" NUMBER(19,0) NOT NULL, "a""b" TIMESTAMP_LTZ(3), "TAGS" VARIANT, '

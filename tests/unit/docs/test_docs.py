@@ -217,7 +217,7 @@ def _tracked(*suffixes: str) -> list[Path]:
 
 @cache
 def _anchors(page: Path) -> frozenset[str]:
-    """The anchors that GitHub makes of headings."""
+    """Return the anchors that GitHub creates for headings."""
     if page.suffix != ".md":
         return frozenset()
     titles = re.findall(

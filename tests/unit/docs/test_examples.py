@@ -40,7 +40,7 @@ _BLOCK = re.compile(r"^```sql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Reader:
-    """Goes through the statements of a page with a real catalog; what only a store could answer is taken as given."""
+    """Run the statements of a page with a real catalog; assume the answers of stores."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog

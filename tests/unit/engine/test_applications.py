@@ -1,4 +1,4 @@
-"""The figures of an application's parts as those of one query."""
+"""Figures of an application's parts, reported as figures of one query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table that is kept whole, as the workers see it: shared, replaced, and gone."""
+"""A table that is cached whole, in the workers: shared, replaced, and removed."""
 
 from __future__ import annotations
 

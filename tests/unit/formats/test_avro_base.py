@@ -1,4 +1,4 @@
-"""Merging of a generated schema with one that a user keeps."""
+"""Merging of a generated schema with a user's schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real application over statements that tests script: the parts that the fixtures make and tests use."""
+"""The real application over scripted statements: the parts that fixtures create and tests use."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Ask = Callable[..., httpx.AsyncClient]
 
 @pytest.fixture
 def ask(settings: Settings, statements: ScriptedStatements) -> Ask:
-    """Makes a client of the server with some settings, which is reached at 10.0.0.5."""
+    """Return a factory of clients of a server with some settings, at the address 10.0.0.5."""
 
     def make(**changes: object) -> httpx.AsyncClient:
         changed = Settings.model_validate({**settings.model_dump(), **changes})

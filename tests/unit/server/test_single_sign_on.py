@@ -1,4 +1,4 @@
-"""Single sign-on with a real provider, and with one that lies."""
+"""Single sign-on with a real provider, and with a malicious provider."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ async def test_who_loses_a_group_keeps_its_role_in_no_session_and_no_token(
 
 
 class Liar:
-    """A provider that gives whatever token it is told to."""
+    """Provider that returns any given token."""
 
     def __init__(self) -> None:
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -1,4 +1,4 @@
-"""The names that a request brings: which are refused, which are told back, and that no session is stuck with them."""
+"""Names in a request's context: which are refused and which are returned, and that no session keeps an invalid name."""
 
 from __future__ import annotations
 

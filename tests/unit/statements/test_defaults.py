@@ -1,4 +1,4 @@
-"""SET DEFAULT: what the sessions of a user begin with."""
+"""SET DEFAULT: the objects that a user's sessions start with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptor sources: what is uploaded, and what is said of it."""
+"""Descriptor sources: uploads, and their descriptions."""
 
 from __future__ import annotations
 

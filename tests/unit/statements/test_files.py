@@ -1,4 +1,4 @@
-"""Files that come with a statement, in place of properties that may be one."""
+"""Files attached to a statement, in place of properties that accept files."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def test_a_source_is_made_of_an_uploaded_jar(session: Session, clause: str
 
 
 def encrypted(data: bytes) -> bytes:
-    """The same, and each entry is said to be encrypted."""
+    """Return the same bytes with each entry marked as encrypted."""
     changed = bytearray(data)
     for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         for match in re.finditer(re.escape(mark), data):
@@ -60,7 +60,7 @@ def encrypted(data: bytes) -> bytes:
 
 
 def bomb() -> bytes:
-    """A few kilobytes that are said to be gigabytes."""
+    """Return a few kilobytes that claim to be gigabytes."""
     data = bytearray(jar_of("A.class", "b.bin"))
     last = data.rindex(b"PK\x01\x02")
     data[last + 24 : last + 28] = (2**32 - 2).to_bytes(4, "little")

@@ -1,4 +1,4 @@
-"""The organization: what is said of it, who may change that, and that there is no other."""
+"""The organization: its description, who may change it, and that it is the only one."""
 
 from __future__ import annotations
 

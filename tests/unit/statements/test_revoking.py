@@ -16,7 +16,7 @@ REVOKE = "REVOKE SELECT ON RELATION shop.public.orders FROM ROLE maker"
 
 @pytest.fixture
 async def views(session: Session) -> Session:
-    """The role maker has made v of orders, w of v and x of w; reader may SELECT v and w, and nothing beneath them."""
+    """The role maker created v from orders, w from v and x from w; reader may SELECT v and w, but not their sources."""
     for role in ("maker", "reader"):
         for text in (
             f"CREATE ROLE {role}",

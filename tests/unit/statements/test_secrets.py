@@ -1,4 +1,4 @@
-"""Secrets: what is said of them, and that what names one has what it holds and shows its name."""
+"""Secrets: their descriptions, and objects that use a secret's text and show its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores with tables only: no streams and changelogs; users who know them from elsewhere get the reason."""
+"""Stores with tables only: no streams and changelogs; users who know them from other systems get the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GENERATE TEMPLATE: what it gives can be read by the grammar, for every store type and every statement."""
+"""GENERATE TEMPLATE: the grammar reads its results, for every store type and every statement."""
 
 from __future__ import annotations
 

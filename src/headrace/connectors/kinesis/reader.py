@@ -212,7 +212,7 @@ class ShardReader:
 
 
 class StreamReader:
-    """Reads a stream's shards, from places by shard number on; None is the place of one that has ended."""
+    """Reader of a stream's shards, from positions by shard number; None is the position of a shard that has ended."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream

@@ -30,7 +30,7 @@ def test(store: Mapping[str, str]) -> None:
 
 
 def _list_entities(store: Mapping[str, str], within: EntityPath) -> list[tuple[str, bool]]:
-    """List schemas of the service of the store's 'uris', or the tables of one."""
+    """List schemas of the service in the store's 'uris', or the tables of a schema."""
     if len(within) > 1:
         raise wrong_path(within, "schema")
     with Oracle(store) as oracle:

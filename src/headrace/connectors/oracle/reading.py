@@ -46,7 +46,7 @@ _VALUES_MAX = 1000
 
 @dataclass(frozen=True)
 class Part:
-    """The rows with a key of at least `least` and below `end`; None is no bound."""
+    """Range of rows whose key is at least `least` and below `end`; None is no bound."""
 
     least: int | None = None
     end: int | None = None

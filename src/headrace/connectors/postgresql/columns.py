@@ -64,7 +64,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def column(texts: Texts, kind: DataType) -> pa.Array:
-    """Return a column of `kind`; raises ValueError, with the text, for one that is none."""
+    """Return a column of `kind`; raises ValueError, with the text, for a text that is not a column."""
     match kind:
         case Varchar():
             return _strings(texts)

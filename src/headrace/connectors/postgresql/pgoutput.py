@@ -92,7 +92,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Truncate:
-    """All rows of these tables are gone."""
+    """Message: all rows of these tables were removed."""
 
     relations: tuple[Relation, ...]
 

@@ -345,7 +345,7 @@ class ChangeStream:
                 self._send_status()
 
     def _next(self, wait_s: float) -> bytes | None:
-        """Return the next message, None when none comes for so long."""
+        """Return the next message; None if none arrives within that time."""
         connection = self._connection.pgconn
         while True:
             with self._lock:

@@ -30,7 +30,7 @@ _HINT = (
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of one relation: its columns, whether it is a changelog (`upsert`), and what is the same in all of its rows."""
+    """Rows of a relation: its columns, whether it is a changelog (`upsert`), and the values that all of its rows share."""
 
     columns: tuple[Column, ...]
     upsert: bool

@@ -119,7 +119,7 @@ class Progress:
         return (last.table + 1, None) if last.upto is None else (last.table, last.upto)
 
     def with_part(self, part: Part) -> Progress:
-        """Return the progress after one more chunk; chunks of one run are one part."""
+        """Return the progress after another chunk; the chunks of a run form a single part."""
         last = self.parts[-1] if self.parts else None
         same = last is not None and (last.table, last.snapshot) == (part.table, part.snapshot)
         return replace(self, parts=(*(self.parts[:-1] if same else self.parts), part))

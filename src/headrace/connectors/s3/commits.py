@@ -53,7 +53,7 @@ def abort(client: Any, bucket: str, key: str, upload_id: str) -> None:
 
 
 class Commits:
-    """The commits of one query's sink; `folder` is its own, and outlives the process."""
+    """Commits of a query's sink; `folder` belongs to it alone and outlives the process."""
 
     def __init__(self, client: Any, bucket: str, folder: Path) -> None:
         self._client = client
@@ -78,7 +78,7 @@ class Commits:
         return self._path(epoch).exists()
 
     def commit(self, epoch: int, uploads: Iterable[Upload]) -> None:
-        """Returns when all can see the files. Of the batches before, which do not come again, nothing is kept."""
+        """Make the files visible to all readers, and delete what was kept of earlier batches, which are never repeated."""
         uploads = list(uploads)
         path = self._path(epoch)
         new = path.with_suffix(".new")

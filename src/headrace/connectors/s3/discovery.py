@@ -19,7 +19,7 @@ _BEGUN = b'"begun"\n'
 
 
 class FileLog:
-    """The log in `folder`; None: one that need not outlive this process."""
+    """The log in `folder`; None: a log in memory only."""
 
     def __init__(self, folder: str | None) -> None:
         if folder is None:
@@ -69,7 +69,7 @@ class FileLog:
         return [(number, File(*json.loads(line))) for number, line in lines if line != _BEGUN]
 
     def __contains__(self, file: File) -> bool:
-        """True if a file of that name was found: one that is written over is not read again."""
+        """True if a file of that name was listed before: a file that is overwritten is not read again."""
         return file.key in self._seen
 
     def close(self) -> None:

@@ -205,7 +205,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
 
 
 def bucket_of(store: Mapping[str, str]) -> str | None:
-    """Return the one bucket of a store, if it is a store of one."""
+    """Return the bucket of a store that names a single bucket, else None."""
     return place(store[URIS.name]).bucket
 
 

@@ -24,7 +24,7 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class Part:
-    """A level of folders: by a column, or by the year, month, day or hour of one."""
+    """A level of folders: by a column, or by the year, month, day or hour of a column."""
 
     column: str
     unit: str | None = None

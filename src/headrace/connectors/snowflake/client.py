@@ -195,7 +195,7 @@ def _der(pem: str) -> bytes:
 
 
 def identifier(name: str) -> str:
-    """Return a name as SQL: one that would fold to lower case here is folded to upper case there, as Snowflake does without quotes."""
+    """Return a name as SQL: a name that folds to lower case here is written in upper case, as Snowflake folds names without quotes."""
     return quoted(folded(name))
 
 

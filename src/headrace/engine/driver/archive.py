@@ -1,6 +1,6 @@
-"""Makes the archive of classes with which a driver starts sooner: `python -m headrace.engine.driver.archive`.
+"""Creates the archive of classes with which a driver starts sooner: `python -m headrace.engine.driver.archive`.
 
-What a driver loads until it is warm goes into it. See `runtime.spark_jvm` and ADR 12.
+It contains the classes that a driver loads until it is warm. See `runtime.spark_jvm` and ADR 12.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from headrace.engine.protocol import (
 
 
 class ChannelClosedError(Exception):
-    """The server is gone: nothing that this process does matters any more."""
+    """The connection to the server is closed: nothing that this process does has an effect any more."""
 
 
 class Outgoing(Protocol):

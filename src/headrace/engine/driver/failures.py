@@ -160,7 +160,7 @@ def _full_disk(text: str, start: StartQuery) -> ExternalError:
 
 
 def _full_folder(text: str, start: StartQuery) -> str:
-    """Return the folder without space: the one that Spark names, else its own."""
+    """Return the folder without space: that of the views or the checkpoints if the text or their disk shows it, else the scratch files'."""
     if "views.duckdb" in text:
         return "views.duckdb in the data directory"
     checkpoints = Path(start.checkpoint).parent if start.checkpoint else None

@@ -17,8 +17,8 @@ from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoint_copy import IDENTITIES
 from headrace.engine.driver.builder import connector_module
-from headrace.engine.driver.checkpoint_damage import IDENTITIES
 from headrace.engine.driver.stores import IDENTIFIED_S, Store, StoreWatch, store_of
 from headrace.engine.protocol import StartQuery
 from headrace.planner.physical import ReadEntity, ReadRows, WriteEntity, WriteRows

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 
 def jvm(session: SparkSession) -> Any:
-    """Return the JVM's packages, through py4j; raises RuntimeError when the JVM is gone."""
+    """Return the JVM's packages, through py4j; raises RuntimeError if the JVM has ended."""
     gateway = session.sparkContext._jvm
     if gateway is None:
         raise RuntimeError("the JVM of this driver ended")

@@ -117,7 +117,7 @@ class CachedTable:
 
     @property
     def failure(self) -> str:
-        """The file that says why there is no table."""
+        """File with the reason why there is no table."""
         return f"{self.path}.failure"
 
     def _table(self) -> pa.Table:

@@ -267,7 +267,7 @@ class ClickHouseViews:
         return int(size["dead"]), int(size["every"])
 
     def _rows(self, message: ApplyView, table: ViewTable, version: int, batch: Any) -> Any:
-        """Return the rows that an epoch writes, with the one that marks it: a `pyarrow.Table` of the table's columns."""
+        """Return the rows that an epoch writes, with the row that marks the epoch: a `pyarrow.Table` of the table's columns."""
         cursor = self._database.cursor()
         try:
             cursor.register("__batch", batch)
@@ -381,7 +381,7 @@ class ClickHouseViews:
 
 
 def _stream(table: Any) -> bytes:
-    """Return an Arrow stream of one block."""
+    """Return an Arrow stream with a single block."""
     import pyarrow
 
     stream = io.BytesIO()

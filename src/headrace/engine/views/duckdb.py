@@ -154,7 +154,7 @@ class DuckDbViews:
             self._database.close()
 
     def _read(self, cursor: duckdb.DuckDBPyConnection, read: ViewRead) -> ViewRows:
-        """Return the rows of one view, a batch at a time: they are never all in the memory of the server."""
+        """Return the rows of a view, a batch at a time: the server never has all of them in memory."""
         known = self._types_of(cursor, read.view)
         types = {name: kind for name, kind in known.items() if read.columns is None or name in read.columns}
         conditions = [condition_sql(each, known[each.column]) for each in read.conditions]
@@ -217,7 +217,7 @@ class DuckDbViews:
             self._database.execute(f"DELETE FROM {view} USING {_BATCH} WHERE {same}")  # noqa: S608
 
     def _take_away(self, view: str, names: Sequence[str], sign: str) -> str:
-        """Delete as many rows, of those that are equal, as were taken away; what selects those that were added."""
+        """Delete as many of the equal rows as were retracted; return the SQL that selects the added rows."""
         columns = ", ".join(map(quote, names))
         net = f"SELECT {columns}, CAST(sum({sign}) AS BIGINT) AS {sign} FROM {_BATCH} GROUP BY ALL"  # noqa: S608
         equal = ", ".join(f"kept.{quote(name)}" for name in names)

@@ -1,4 +1,4 @@
-"""Statements under way, and the results that clients may still come back for."""
+"""Statements that run, and results that clients may still request."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class ResultColumn(BaseModel):
 
 
 class Partition(BaseModel):
-    """A part of a result, which is asked for by its number."""
+    """Part of a result, requested by its number."""
 
     rowCount: int  # noqa: N815
 

@@ -1,4 +1,4 @@
-"""`information_schema` of each database, in the words of the SQL standard. The database is the one that was named."""
+"""`information_schema` of each database, with the names of the SQL standard. The database is part of the relation's name."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class SystemLookup:
     role: str | None
 
     def relation(self, name: RelationName, /) -> Relation | None:
-        """Return the relation of that full name, None if missing or unknown to the role; raises 42501 for one that it may not read."""
+        """Return the relation of that full name, None if it is missing or unknown to the role; raises 42501 if the role may not read it."""
         system = system_relation_of(name)
         policy = self.stored.policy
         if system is not None:
@@ -123,7 +123,7 @@ class SystemLookup:
         return stored
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
-        """Return the relations, of one database or schema if named: for suggestions."""
+        """Return all relations, or those of a database or schema: for suggestions."""
         stored, role = self.stored.relations(database, schema), self.role
         if role is not None:
             stored = [candidate for candidate in stored if self.stored.policy.visible(role, candidate)]
@@ -150,7 +150,7 @@ class SystemLookup:
 def rows_of(
     relations: Iterable[Relation], run: Execution, conditions: Mapping[str, Sequence[Condition]]
 ) -> dict[str, pyarrow.Table]:
-    """Return the rows of the system relations among `relations`, by their ids, all as of one moment.
+    """Return the rows of the system relations among `relations`, by their ids, all as of the same moment.
 
     Rows that do not meet the conditions on their relation may be left out.
     """

@@ -59,7 +59,7 @@ def identify(properties: Mapping[str, str]) -> Callable[[EntityPath], dict[str, 
 
 
 def classify(text: str) -> HeadraceError | None:
-    """Return our own errors, which Spark passes on as texts; others are not left as they are."""
+    """Return the classified error in a text of Spark's. Errors of other libraries are classified where they are raised."""
     return carried(text)
 
 

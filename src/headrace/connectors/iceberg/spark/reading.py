@@ -1,4 +1,4 @@
-"""Tables as sources: the rows of one time for a TABLE, and for a STREAM the rows that each commit appends."""
+"""Tables as sources: a snapshot's rows for a TABLE, and for a STREAM the rows that each commit appends."""
 
 from __future__ import annotations
 

@@ -84,14 +84,14 @@ def splits(request: RowRequest) -> dict[str, list[int]]:
 
 
 def probe(properties: Mapping[str, str]) -> Callable[[], None]:
-    """Asks for the bucket, or for the list of them."""
+    """Request the bucket, or the list of buckets."""
     from headrace.connectors.s3.admin import asks
 
     return asks(properties)
 
 
 def classify(text: str) -> HeadraceError | None:
-    """Return our own errors, which Spark passes on as texts; botocore's are not left as they are."""
+    """Return the classified error in a text of Spark's. Errors of botocore are classified where they are raised."""
     return carried(text)
 
 

@@ -121,7 +121,7 @@ def _by_folder(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 class _Files:
-    """The files of one task, one open in each folder."""
+    """Files of a task, one open file in each folder."""
 
     def __init__(self, target: Target, client: Any, task: int) -> None:
         self._target = target
