@@ -26,6 +26,7 @@ from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
+from headrace.engine.driver import python_worker
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
@@ -89,8 +90,10 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     work_dir = options.work_dir.resolve()
     for folder in ("local", "warehouse", "tmp"):
         (work_dir / folder).mkdir(parents=True, exist_ok=True)
+    worker = work_dir / "tmp" / "python-worker"
+    python_worker.write_executable(worker)
     os.environ.update(
-        PYSPARK_PYTHON=sys.executable,
+        PYSPARK_PYTHON=str(worker),
         PYSPARK_DRIVER_PYTHON=sys.executable,
         SPARK_LOCAL_IP="127.0.0.1",
         SPARK_LOCAL_DIRS=str(work_dir / "local"),
