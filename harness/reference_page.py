@@ -26,7 +26,8 @@ def section(kind: str) -> str:
 
 
 def documented(kind: str) -> list[str]:
-    """The columns that a section names as answers, in order: its own, those of the DDL row, or of the list that it is a row of."""
+    """Return the columns of a section's answer, in order: its own columns, the columns of the DDL row, or the columns of the list that
+    contains the row."""
     answers = "".join(re.findall(r"\*[Aa]nswers\*(.*?)(?=\*[A-Z]\w+\*|```|\Z)", section(kind), re.DOTALL))
     if "DDL row" in answers:
         return DDL_ROW

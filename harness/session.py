@@ -1,4 +1,4 @@
-"""The real service over a catalog with a few objects; its engine is not started: what is asked here needs no driver."""
+"""The real service over a catalog with a few objects. Its engine is not started: statements in these tests need no driver."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from headrace.catalog.objects import (
     DescriptorSource,
     FunctionSource,
     Principal,
+    Query,
     Relation,
     RelationKind,
+    Savepoint,
     SchemaRegistry,
     Store,
     UserFunction,
@@ -58,7 +60,7 @@ class Session:
         return executed.outcome
 
     async def answer(self, text: str, principal: Principal) -> list[tuple[str | None, ...]]:
-        """The rows that somebody else is told, in that user's default role; the session's context stays."""
+        """Return the rows that another user gets, in that user's default role; the session's context stays."""
         executed = await self.service.execute(text, principal=principal, context=SessionContext(""))
         assert isinstance(executed.outcome, ResultSet)
         return list(executed.outcome.rows)
@@ -71,8 +73,28 @@ class Session:
         assert target is not None
         self.catalog.grant([Grant(target.id, privilege, role, "sysadmin")])
 
+    def save(self, name: str, query: Query) -> None:
+        """Add a savepoint of a query to the catalog, without files."""
+        savepoint = Savepoint(
+            name=name,
+            query_id=query.id,
+            query_name=query.name,
+            query_version=query.version,
+            sink=query.sink,
+            sql=query.sql,
+            plan=query.plan,
+            uses=(),
+            batch=3,
+            size=0,
+            is_interrupted=False,
+            owner="sysadmin",
+            created_at=NOW,
+            updated_at=NOW,
+        )
+        self.catalog.savepoints.create(savepoint)
+
     async def rows(self, text: str, *titles: str) -> list[tuple[str | None, ...]]:
-        """The rows, or those columns of theirs."""
+        """Return the rows, or the named columns of the rows."""
         result = await self.run(text)
         places = [[column.name for column in result.columns].index(title) for title in titles]
         return [tuple(row[place] for place in places) if titles else row for row in result.rows]

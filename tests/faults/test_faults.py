@@ -181,6 +181,21 @@ def test_nothing_is_lost_or_doubled(fault: str, scene: Scene) -> None:
     scene.until_running()
 
 
+def test_nothing_is_lost_or_doubled_when_other_queries_continue_from_savepoints(scene: Scene) -> None:
+    scene.until_running()
+    before = scene.workload.written()
+
+    def move() -> None:
+        until(lambda: scene.workload.written() > before, "the queries are at work")
+        scene.workload.move()
+        scene.soon()
+        scene.workload.move()
+
+    scene.workload.producer.produce(RECORDS, meanwhile=move)
+    scene.workload.until_exact()
+    scene.until_running()
+
+
 @pytest.mark.parametrize("place", some(["inside_transaction:2", "after_sink_before_commit:2"]))
 def test_nothing_is_lost_or_doubled_when_the_driver_dies_inside_a_batch(place: str, scene: Scene) -> None:
     """The second batch that a driver writes kills it, and also its successors, until a server without the fail point takes over."""
@@ -278,7 +293,7 @@ def test_a_query_names_its_deleted_topic(deleted: str, scene: Scene, kafka: Kafk
 def test_a_token_that_is_not_valid_and_a_request_too_large_are_refused(server: HeadraceProcess) -> None:
     address = f"{server.url}/v2/statements"
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": server.token}):
-        answer = httpx.post(address, json={"statement": "LIST QUERIES;"}, headers=headers)
+        answer = httpx.post(address, json={"statement": "LIST QUERIES;"}, headers=headers, timeout=PATIENCE_S)
         assert answer.status_code == 403
         assert "token" in answer.json()["message"]
         assert server.token not in answer.text
@@ -289,4 +304,5 @@ def test_a_token_that_is_not_valid_and_a_request_too_large_are_refused(server: H
         refused = httpx.post(address, content=content, headers=headers, timeout=PATIENCE_S)
         assert refused.status_code == 400
         assert str(limit) in refused.json()["message"]
-    assert httpx.post(address, json={"statement": "LIST QUERIES;"}, headers=headers).status_code == 200
+    answer = httpx.post(address, json={"statement": "LIST QUERIES;"}, headers=headers, timeout=PATIENCE_S)
+    assert answer.status_code == 200

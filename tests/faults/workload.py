@@ -21,6 +21,14 @@ START_MS = 1_700_000_000_000
 WINDOW_MS = 5_000
 RECORDS_PER_SECOND = 400
 STEP_MS = 10
+SOURCE = "WITH ('starting.position' = 'earliest')"
+ONCE = "'delivery.guarantee' = 'exactly_once'"
+SELECTS = {
+    "once": f"SELECT n, n * 2 AS twice FROM numbers {SOURCE}",
+    "windows": "SELECT window_start, window_end, g, COUNT(*) AS count, SUM(n) AS total "
+    f"FROM TUMBLE(numbers, SIZE {WINDOW_MS // 1000} SECONDS) {SOURCE} GROUP BY window_start, window_end, g",
+}
+"""The queries that write into Kafka, by their relations."""
 
 
 def record(number: int) -> dict[str, int]:
@@ -81,22 +89,34 @@ class Workload:
 
     def start(self) -> None:
         """Declare everything, in the door's present database and store, and start the queries."""
-        topic, source = f"_{self._name}", "WITH ('starting.position' = 'earliest')"
-        once = "'delivery.guarantee' = 'exactly_once'"
+        topic, source, once = f"_{self._name}", SOURCE, ONCE
         self._door.execute(
             f"""
             CREATE STREAM numbers (n BIGINT, g BIGINT, t BIGINT) WITH ('topic' = 'numbers{topic}',
                 'topic.partitions' = {PARTITIONS}, 'topic.replicas' = 1, 'value.format' = JSON, 'timestamp' = 't');
             CREATE STREAM once WITH ('topic' = 'once{topic}', {once}) AS
-                SELECT n, n * 2 AS twice FROM numbers {source} QUERY WITH ('query.name' = 'once{topic}');
+                {SELECTS["once"]} QUERY WITH ('query.name' = 'once{topic}');
             CREATE CHANGELOG windows WITH ('topic' = 'windows{topic}', {once}) AS
-                SELECT window_start, window_end, g, COUNT(*) AS count, SUM(n) AS total
-                FROM TUMBLE(numbers, SIZE {WINDOW_MS // 1000} SECONDS) {source} GROUP BY window_start, window_end, g
-                QUERY WITH ('query.name' = 'windows{topic}');
+                {SELECTS["windows"]} QUERY WITH ('query.name' = 'windows{topic}');
             CREATE MATERIALIZED VIEW sums AS SELECT g, COUNT(*) AS count, SUM(n) AS total FROM numbers {source}
                 GROUP BY g QUERY WITH ('query.name' = 'sums{topic}');
             """
         )
+
+    def move(self) -> None:
+        """End the queries that write into Kafka, and let others of the same names continue from savepoints."""
+        for relation, select in SELECTS.items():
+            query = f"{relation}_{self._name}"
+            self._door.execute(f"TERMINATE QUERY {query} WITH SAVEPOINT {query};")
+            until(lambda query=query: self._state(query) == "terminated", f"the end of {query}")
+            self._door.execute(
+                f"INSERT INTO {relation} WITH ({ONCE}) {select} QUERY WITH ('query.name' = {query}, 'resume.from.savepoint' = {query}); "
+                f"DROP SAVEPOINT {query};"
+            )
+
+    def _state(self, query: str) -> str | None:
+        facts = {str(row[0]): row[1] for row in self._door.execute(f"DESCRIBE QUERY {query};")}
+        return facts["state"]
 
     @property
     def queries(self) -> list[str]:
@@ -108,7 +128,7 @@ class Workload:
         return len(self._kafka.consume(f"once_{self._name}"))
 
     def until_exact(self) -> None:
-        """Every record that was produced has had its effect, once."""
+        """Assert that every produced record had its effect exactly once."""
         until(lambda: not self.faults(), self.faults)
 
     def faults(self) -> list[str]:

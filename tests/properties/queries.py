@@ -22,7 +22,10 @@ Column = tuple[str, str]
 
 @dataclass(frozen=True)
 class Query:
-    """`columns` without a source. `changes` says that rows are changed or deleted, so that the result is a changelog."""
+    """A query, whose `columns` are names without the alias of a source.
+
+    With `changes` its rows are updated or deleted, so that the result is a changelog.
+    """
 
     text: str
     columns: list[Column]

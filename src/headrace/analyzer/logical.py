@@ -99,11 +99,23 @@ class SourceProperties:
 
 
 @dataclass(frozen=True)
+class ResumeFrom:
+    """Origin of a new query: a savepoint by its name, or a query that has ended, by its id, or by its name and its version."""
+
+    savepoint: str | None = None
+    query_id: str | None = None
+    query_name: str | None = None
+    query_version: int | None = None
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class QueryProperties:
     """The query properties (dialect 10.2)."""
 
     state_ttl_ms: int = 0
     name: str | None = None
+    resume: ResumeFrom | None = None
     execution_mode: str | None = None
     execution_mode_span: Span | None = field(default=None, compare=False)
     state_ttl_span: Span | None = field(default=None, compare=False)
@@ -317,7 +329,8 @@ class IntervalJoin(Join):
 
 @dataclass(frozen=True)
 class TemporalJoin(Join):
-    """Stream with changelog, or with a view of one: each row with the version of its key that was valid at the row's event time."""
+    """Join of a stream with a changelog or a view of a changelog: each row with the version of its key that was valid at the row's event
+    time."""
 
     left: LogicalNode
     right: Scan | Subquery

@@ -371,12 +371,33 @@ STATE_TTL = PropertySpec(
     "how long state is kept, in event time, after its last use",
     default="0: for ever",
 )
-RESUME = PropertySpec(
-    "resume.from.",
+RESUME_SAVEPOINT = PropertySpec(
+    "resume.from.savepoint",
     TEXT,
     Scope.QUERY,
-    "0A000: RESTART QUERY continues a query from its checkpoint",
-    open=True,
+    "the savepoint from whose positions and state a new query continues",
+    default="none",
+)
+RESUME_QUERY = PropertySpec(
+    "resume.from.query.id",
+    TEXT,
+    Scope.QUERY,
+    "the query, which has ended, from whose positions and state a new query continues",
+    default="none",
+)
+RESUME_QUERY_NAME = PropertySpec(
+    "resume.from.query.name",
+    TEXT,
+    Scope.QUERY,
+    "the same query by its `query.name`",
+    default="none",
+)
+RESUME_QUERY_VERSION = PropertySpec(
+    "resume.from.query.version",
+    number(1, 2**31 - 1, "a whole number above 0"),
+    Scope.QUERY,
+    "with `resume.from.query.name`: the version, if several queries had the name",
+    default="the newest",
 )
 
 OF_TABLES: Specs = (STORE, GUARANTEE, ALLOW_CYCLE, QUERY_NAME)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from headrace.analyzer import properties as dialect
-from headrace.analyzer.logical import EventTime, QueryProperties, SideTopic, SourceProperties
+from headrace.analyzer.logical import EventTime, QueryProperties, ResumeFrom, SideTopic, SourceProperties
 from headrace.catalog.objects import Relation, StoreFacts
 from headrace.connectors.base import RowSource, StoreDescriptor
 from headrace.core.errors import Span, UserError
@@ -169,24 +169,42 @@ def _check_of_rows(reader: PropertyReader, source: RowSource) -> None:
 
 
 def query_properties(given: Iterable[Entry]) -> QueryProperties:
-    """Return the properties of QUERY WITH; raises UserError 3D008, or 0A000 for unsupported ones."""
+    """Return the properties of QUERY WITH; raises UserError 3D008 and 3D021."""
     reader = PropertyReader(given, of_scope(dialect.DIALECT, Scope.QUERY), what="a query")
-    for name in reader.take_all(dialect.RESUME):
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query property '{dialect.RESUME.name}{name}' is not supported yet",
-            hint="RESTART QUERY continues a query from its checkpoint.",
-            span=reader.span(dialect.RESUME),
-        )
     properties = QueryProperties(
         state_ttl_ms=reader.take(dialect.STATE_TTL) or 0,
         name=reader.take(dialect.QUERY_NAME),
+        resume=_resume(reader),
         execution_mode=reader.take(dialect.EXECUTION_MODE),
         execution_mode_span=reader.span(dialect.EXECUTION_MODE),
         state_ttl_span=reader.span(dialect.STATE_TTL),
     )
     reader.finish()
     return properties
+
+
+def _resume(reader: PropertyReader) -> ResumeFrom | None:
+    origins = (dialect.RESUME_SAVEPOINT, dialect.RESUME_QUERY, dialect.RESUME_QUERY_NAME)
+    given = [spec for spec in origins if reader.is_set(spec)]
+    if len(given) > 1:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"'{given[0].name}' and '{given[1].name}' exclude each other: a query continues from one checkpoint",
+            hint="Leave one of them out.",
+            span=reader.span(given[1]),
+        )
+    version = reader.take(dialect.RESUME_QUERY_VERSION)
+    if version is not None and given != [dialect.RESUME_QUERY_NAME]:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            f"'{dialect.RESUME_QUERY_VERSION.name}' requires '{dialect.RESUME_QUERY_NAME.name}'",
+            hint="An id or a savepoint has no versions: leave it out.",
+            span=reader.span(dialect.RESUME_QUERY_VERSION),
+        )
+    if not given:
+        return None
+    savepoint, query_id, query_name = map(reader.take, origins)
+    return ResumeFrom(savepoint, query_id, query_name, version, reader.span(given[0]))
 
 
 def _event_time(relation: Relation, reader: PropertyReader) -> EventTime:

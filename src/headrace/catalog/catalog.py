@@ -36,6 +36,7 @@ from headrace.catalog.kinds.function import FUNCTION, FUNCTION_SOURCE
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.role import ROLE
+from headrace.catalog.kinds.savepoint import SAVEPOINT
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.secret import SECRET
 from headrace.catalog.kinds.store import STORE
@@ -65,6 +66,8 @@ from headrace.catalog.objects import (
     User,
     UserFunction,
 )
+from headrace.catalog.queries import Use
+from headrace.catalog.query_versions import QueryVersions
 from headrace.catalog.removal import Removal, refuse_owner, removal
 from headrace.catalog.repository import Repository, change_owner, drop
 from headrace.catalog.secrets import SecretBox
@@ -105,6 +108,8 @@ class Catalog:
         self._relations = Repository(catalog_storage, RELATION)
         self._pools = Repository(catalog_storage, COMPUTE_POOL)
         self._roles = Repository(catalog_storage, ROLE)
+        self.savepoints = Repository(catalog_storage, SAVEPOINT)
+        self.versions = QueryVersions(catalog_storage)
         self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod
@@ -192,7 +197,10 @@ class Catalog:
 
     def change_owner(self, target: object, role: str) -> None:
         """Give an object to another role. Raises the SQLSTATE of its kind when it does not exist."""
-        change_owner(self._storage, target, role)
+        if isinstance(target, Query):
+            queries.change(self._storage, target.id, owner=role)
+        else:
+            change_owner(self._storage, target, role)
 
     def rotate_key(self) -> None:
         """Seal everything with a new key. Raises UserError 0A000 for one that a running server cannot change, and as reading it does.
@@ -250,7 +258,8 @@ class Catalog:
         principals.drop_user(self._storage, user)
 
     def set_password(self, user: User, password: str) -> None:
-        """Set a password and end the sessions that used the earlier one. Raises 3D008 for one that is too short. Slow on purpose."""
+        """Set a password and end the sessions that used the earlier password. Raises 3D008 if it is too short. Hashing is slow on
+        purpose."""
         principals.set_password(self._storage, user, passwords.hashed(password))
 
     def set_default_role(self, user: str, role: str) -> None:
@@ -290,7 +299,7 @@ class Catalog:
         return sorted(self._storage.state.members.tokens.values(), key=lambda token: token.name)
 
     def create_api_token(self, token: ApiToken) -> str:
-        """Store a token and return its secret, which cannot be read again. Raises 42P09, or 3D001 when its role is gone."""
+        """Store a token and return its secret, which cannot be read again. Raises 42P09, or 3D001 if its role was dropped."""
         secret = principals.new_token()
         principals.create_token(self._storage, token, secret)
         return secret
@@ -384,7 +393,7 @@ class Catalog:
             self.create_schema(name, DEFAULT_SCHEMA, owner)
 
     def schemas(self, database: str | None = None) -> list[SchemaObject]:
-        """Return the schemas of one database, or all; by name."""
+        """Return all schemas, or those of a database, sorted by name."""
         return self._schemas.all(*([database] if database is not None else []))
 
     def schema(self, database: str, name: str) -> SchemaObject | None:
@@ -411,12 +420,12 @@ class Catalog:
         return self._opened_store(facts) if facts is not None else None
 
     def create_store(self, store: Store) -> None:
-        """Create a store; its properties are encrypted. Raises 42P05, or 3D009 when its schema registry is gone."""
+        """Create a store; its properties are encrypted. Raises 42P05, or 3D009 if its schema registry does not exist."""
         with self.transaction():
             self._stores.create(_facts(StoreFacts, store), self._sealed(store))
 
     def update_store(self, store: Store) -> None:
-        """Store the properties, schema registry and time of a store. Raises 3D006, or 3D009 when its schema registry is gone."""
+        """Store the properties, schema registry and time of a store. Raises 3D006, or 3D009 if its schema registry does not exist."""
         with self.transaction():
             self._stores.update(_facts(StoreFacts, store), self._sealed(store))
 
@@ -494,7 +503,7 @@ class Catalog:
             self._storage.execute(insert(tables.files).values(row))
 
     def file_of(self, source: FunctionSource) -> bytes:
-        """Return the file of a function source, read from the database. Raises 3D018 when it is gone."""
+        """Return the file of a function source, read from the database. Raises 3D018 if the source does not exist."""
         rows = self._storage.rows(select(tables.files.c.content).where(tables.files.c.object == source.id))
         if not rows:
             message = f"{FUNCTION_SOURCE.described((source.name,))} does not exist"
@@ -502,17 +511,17 @@ class Catalog:
         return bytes(rows[0]["content"])
 
     def functions(self, name: str | None = None) -> list[UserFunction]:
-        """Return all functions, or the functions of one name, by signature."""
+        """Return all functions, or all with a name, sorted by signature."""
         return [function for function in self._functions.all() if name in (None, function.name)]
 
     def create_function(self, function: UserFunction) -> None:
-        """Raises 42P015, or 3D018 when its source is gone."""
+        """Raises 42P015, or 3D018 if its source does not exist."""
         self._functions.create(function)
 
     # --- relations
 
     def relations(self, database: str | None = None, schema: str | None = None) -> list[Relation]:
-        """Return all relations, or the relations of one database or schema, by name."""
+        """Return all relations, or those of a database or schema, sorted by name."""
         return list(self._storage.state.relations(database, schema))
 
     def relation(self, name: RelationName) -> Relation | None:
@@ -520,7 +529,7 @@ class Catalog:
         return self._storage.state.relation(name)
 
     def create_relation(self, relation: Relation) -> None:
-        """Raises 42P017, 3D003, or 3D006 and 3D009 when its store or its schema registry is gone."""
+        """Raises 42P017, 3D003, or 3D006 and 3D009 if its store or its schema registry does not exist."""
         self._relations.create(relation)
 
     def update_relation(self, relation: Relation) -> None:
@@ -564,9 +573,9 @@ class Catalog:
         """Return the query of that id, or None."""
         return queries.get(self._storage, identifier)
 
-    def query_by_name(self, name: str) -> Query | None:
-        """Return the newest query of that `query.name`, or None."""
-        return queries.newest_named(self._storage, name)
+    def query_by_name(self, name: str, version: int | None = None) -> Query | None:
+        """Return the newest query of that `query.name`, of a version or of any; None without one."""
+        return queries.newest_named(self._storage, name, version)
 
     def queries_of(self, name: RelationName) -> list[Query]:
         """Return the queries, oldest first, that read or write the relation and are not terminated."""
@@ -577,36 +586,28 @@ class Catalog:
         """Return the queries that write that very relation, terminated or not; oldest first. Read from the database."""
         return queries.writers(self._storage, relation)
 
+    def dropped_uses(self, query: Query) -> list[Use]:
+        """Return kind and path of what a query used and was dropped since. Such a query cannot be restarted."""
+        return queries.dropped_uses(self._storage.state, query)
+
     def create_query(self, query: Query) -> None:
-        """Create a query with its first event. It uses the relations that have the names of its sink and sources now."""
+        """Create a query with its first event. It uses the objects that have the names in it now; raises UserError for a missing one."""
         queries.create(self._storage, query)
 
     def set_desired_state(self, identifier: str, state: DesiredState) -> None:
         """Raises 3D019."""
         queries.change(self._storage, identifier, desired_state=state)
 
-    def change_query(self, identifier: str, *, name: str | None = None, owner: str | None = None) -> None:
-        """Change a query's name or owner. Raises 3D019."""
-        given = {"name": name, "owner": owner}
-        queries.change(
-            self._storage, identifier, **{key: text for key, text in given.items() if text is not None}
-        )
+    def rename_query(self, query: Query, name: str) -> None:
+        """Give a query another name. Raises 3D019."""
+        queries.change(self._storage, query.id, name=name)
 
     def request_restart(self, identifier: str) -> None:
         """Request a start as a new generation, without the earlier error and restarts. Raises 3D019."""
         with self.transaction():
-            known = self.query(identifier)
-            queries.change(
-                self._storage,
-                identifier,
-                desired_state=DesiredState.RUNNING,
-                generation=known.generation + 1 if known else 1,
-                actual_state=QueryState.STARTING,
-                message=None,
-                sqlstate=None,
-                restarts=0,
-            )
-            events.add(self._storage, identifier, QueryState.STARTING, "restart requested")
+            known = queries.required(self._storage, identifier)
+            queries.enter_pool(self._storage, known)
+            queries.start(self._storage, known, "restart requested")
 
     def record_query_state(
         self,
@@ -630,7 +631,7 @@ class Catalog:
             events.add(self._storage, identifier, state, message)
 
     def query_events(self, identifier: str) -> list[tuple[datetime.datetime, QueryState, str | None]]:
-        """Return the states that the query went through, oldest first: (time, state, message)."""
+        """Return the past states of a query, oldest first: (time, state, message)."""
         return events.read(self._storage, identifier)
 
     # --- private

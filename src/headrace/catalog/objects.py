@@ -6,12 +6,10 @@ Source: dialect section 1. Every object is owned by a role. Times are UTC, aware
 from __future__ import annotations
 
 import datetime
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import NamedTuple
 
 from headrace.core.names import EntityPath, RelationName, printed
@@ -315,9 +313,11 @@ class Query:
 
     `id` is a UUID. `plan` is the JSON text of a `planner.physical.SparkPlan`. `message` is the last error's text or None;
     `restarts` counts automatic restarts since the last start asked for by a user. `generation` grows with each RESTART,
-    so that a level-triggered supervisor sees the request. `uses` are the ids of its relations; the catalog fills it in.
+    so that a level-triggered supervisor sees the request. `uses` are the ids of all that it depends on: its relations, stores, schema
+    registries and compute pool; the catalog fills it in, and takes out what is dropped after the query has ended.
     `needs` are the privileges that it requires to run. An application has `more_sinks`: it contains the
-    queries of several statements.
+    queries of several statements. `is_settled` is false of a query that was replaced and has not finished a batch since: the earlier
+    version takes its place again if it fails.
     """
 
     id: str
@@ -341,6 +341,7 @@ class Query:
     uses: frozenset[str] = frozenset()
     needs: tuple[Need, ...] = ()
     more_sinks: tuple[RelationName, ...] = ()
+    is_settled: bool = True
 
     @property
     def should_run(self) -> bool:
@@ -352,18 +353,46 @@ class Query:
         """The relations that it writes, in the order of the plan's sinks."""
         return (self.sink, *self.more_sinks)
 
-    @cached_property
-    def places(self) -> frozenset[tuple[str, ...]]:
-        """Store and entity of all that its plan reads and writes, the records that it leaves out among them."""
-        steps = [step for step in json.loads(self.plan).get("steps", ()) if step.get("store")]
-        return frozenset((step["store"], *(step.get("entity") or ())) for step in steps)
 
-    def was_made_with(self, relation: Relation | None) -> bool:
-        """True if the relation of that name is still the one that the query was made with, neither dropped nor created again.
+@dataclass(frozen=True)
+class QueryVersion:
+    """An earlier version of a continuous query, until it was replaced: see `Query`. `uses` are kind, path and id of what it used, and
+    `reason` is why it failed, if it was replaced for that."""
 
-        Else the query cannot be restarted: its checkpoint knows nothing of another one.
-        """
-        return relation is not None and relation.id in self.uses
+    version: int
+    sql: str
+    plan: str = field(repr=False)
+    sources: tuple[RelationName, ...]
+    needs: tuple[Need, ...]
+    uses: tuple[tuple[str, tuple[str, ...], str], ...]
+    replaced_at: datetime.datetime
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Savepoint:
+    """A copy of a query's checkpoint as it was after a batch, with the statement and the plan that it belongs to.
+
+    The facts are of the query at that moment: it may have changed since, or be gone. `uses` are as those of a `QueryVersion`; a savepoint
+    of another server has none. `batch` is the last batch in the copy, `size` the bytes of its files. `is_interrupted` is true if the query
+    had begun another batch and did not finish it: then it is not known whether that one is in the query's output.
+    """
+
+    name: str
+    query_id: str
+    query_name: str | None
+    query_version: int
+    sink: RelationName
+    sql: str
+    plan: str = field(repr=False)
+    uses: tuple[tuple[str, tuple[str, ...], str], ...]
+    batch: int
+    size: int
+    is_interrupted: bool
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    id: str = field(default_factory=new_id, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from headrace.catalog.access import (
     Grant,
     Privilege,
 )
-from headrace.catalog.kinds import described, spec_of
+from headrace.catalog.kinds import described, kind_of
 from headrace.catalog.kinds.spec import Path
 from headrace.catalog.objects import (
     Need,
@@ -262,7 +262,7 @@ class Policy:
 
 
 def _disjoint(inherited: frozenset[str], holders: Holders) -> bool:
-    """True if none is in both; the shorter is gone through."""
+    """True if the two have no element in common. Iterates over the shorter one."""
     if len(holders) < len(inherited):
         return not any(name in inherited for name in holders)
     return not any(name in holders for name in inherited)
@@ -276,19 +276,15 @@ def owner_of(target: Any) -> str:
 
 def _place(target: object | None) -> tuple[str, Path] | None:
     """Return kind and path of an object's container; None for the organization. System relations are public."""
-    if target is None or isinstance(target, Query):
+    if target is None or (isinstance(target, Relation) and target.kind is RelationKind.SYSTEM):
         return None
-    if isinstance(target, Relation) and target.kind is RelationKind.SYSTEM:
-        return None
-    spec = spec_of(target)
-    return None if spec.parent is None else (spec.parent, spec.path(target)[:-1])
+    kind = kind_of(target)
+    return None if kind.parent is None else (kind.parent, kind.path(target)[:-1])
 
 
 def privileges_on(target: object | None) -> tuple[Privilege, ...]:
     """Return the privileges that can be granted on an object, or on the organization."""
-    if target is None:
-        return ON_ORGANIZATION
-    return (Privilege.USAGE,) if isinstance(target, Query) else spec_of(target).privileges
+    return ON_ORGANIZATION if target is None else kind_of(target).privileges
 
 
 def named(target: object | None) -> str:
@@ -297,13 +293,13 @@ def named(target: object | None) -> str:
         return "the organization"
     if isinstance(target, Relation):
         return f"the {target.kind.value.replace('_', ' ')} {target.name}"
-    return f"the query {target.id}" if isinstance(target, Query) else described(target)
+    return described(target)
 
 
 def check_role(
     graph: RoleGraph, principal: Principal, role: str, *, exists: bool, span: Span | None = None
 ) -> None:
-    """Raises UserError 3D001 for a role that does not exist, 42501 for one that `principal` may not take on."""
+    """Raises UserError 3D001 for a role that does not exist, 42501 for a role that `principal` may not use."""
     held = graph.roles_of(principal)
     if role in held:
         return
@@ -325,9 +321,8 @@ def refusal(policy: Policy, role: str, requirement: Requirement) -> UserError:
     chain."""
     target = requirement.target
     if target is not None and requirement.through is None and not policy.known(role, target):
-        state = SqlState.QUERY_NOT_FOUND if isinstance(target, Query) else spec_of(target).missing
         return UserError(
-            state,
+            kind_of(target).missing,
             f"{named(target)} does not exist or is not authorized",
             hint=(
                 "Check the name. If the object exists, USE ROLE a role that has a privilege on it, or ask "

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, RowMapping, TextClause, insert, select, update
+from sqlalchemy import ColumnElement, RowMapping, TextClause, delete, insert, select, update
 
-from headrace.catalog import events, future_grants, tables
+from headrace.catalog import events, future_grants, plan_names, tables
+from headrace.catalog.kinds import BY_NAME
+from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
+from headrace.catalog.kinds.query import QUERY
+from headrace.catalog.kinds.relation import RELATION
+from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.objects import DesiredState, Need, Query, QueryKind, QueryState, Relation, Role
+from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 from headrace.core.sqlstate import SqlState
 
+Use = tuple[KindSpec[Any], Path]
+"""Kind and path of an object that a query uses."""
+
 
 def read(storage: Storage, where: ColumnElement[bool] | TextClause | None = None) -> list[Query]:
     """Return the queries that match a condition, or all; oldest first."""
     query = select(tables.queries).order_by(tables.queries.c.created_at)
     rows = storage.rows(query if where is None else query.where(where))
-    of_them = select(tables.query_relations)
+    of_them = select(tables.query_uses)
     if where is not None:
         identifiers = select(tables.queries.c.id).where(where)
-        of_them = of_them.where(tables.query_relations.c.query_id.in_(identifiers))
+        of_them = of_them.where(tables.query_uses.c.query_id.in_(identifiers))
     uses: dict[str, set[str]] = {}
     for row in storage.rows(of_them):
-        uses.setdefault(row["query_id"], set()).add(row["relation_id"])
+        uses.setdefault(row["query_id"], set()).add(row["object_id"])
     return [_query(row, frozenset(uses.get(row["id"], ()))) for row in rows]
 
 
@@ -38,17 +47,27 @@ def get(storage: Storage, identifier: str) -> Query | None:
     return known or next(iter(read(storage, tables.queries.c.id == identifier)), None)
 
 
-def newest_named(storage: Storage, name: str) -> Query | None:
-    """Return the newest query of that name, or None."""
+def required(storage: Storage, identifier: str) -> Query:
+    """Return the query of that id. Raises UserError 3D019."""
+    if (known := get(storage, identifier)) is None:
+        raise UserError(SqlState.QUERY_NOT_FOUND, f"the query {identifier!r} does not exist")
+    return known
+
+
+def newest_named(storage: Storage, name: str, version: int | None = None) -> Query | None:
+    """Return the newest query of that name, of a version or of any; None without one."""
     table = tables.queries
-    newest = select(table.c.id).where(table.c.name == name).order_by(table.c.created_at.desc()).limit(1)
+    matches = (
+        (table.c.name == name) if version is None else (table.c.name == name) & (table.c.version == version)
+    )
+    newest = select(table.c.id).where(matches).order_by(table.c.created_at.desc()).limit(1)
     return next(iter(read(storage, table.c.id == newest.scalar_subquery())), None)
 
 
 def writers(storage: Storage, relation: Relation) -> list[Query]:
     """Return the queries that write that very relation, terminated or not; oldest first."""
-    table = tables.query_relations
-    ids = select(table.c.query_id).where((table.c.relation_id == relation.id) & table.c.is_sink)
+    table = tables.query_uses
+    ids = select(table.c.query_id).where((table.c.object_id == relation.id) & table.c.is_sink)
     stored = read(storage, tables.queries.c.id.in_(ids))
     # A draft has queries that are in no table.
     queries = storage.state.queries.values()
@@ -58,26 +77,90 @@ def writers(storage: Storage, relation: Relation) -> list[Query]:
 
 
 def create(storage: Storage, query: Query) -> None:
-    """Store a query with its first event. Its uses are the relations that have these names now."""
-    state = storage.state
-    used = {name: state.relation(name) for name in (*query.sinks, *query.sources)}
-    ids = {relation.id: name in query.sinks for name, relation in used.items() if relation is not None}
+    """Store a query with its first event. It uses the objects that have the names in it now; raises UserError with the SQLSTATE of a
+    missing one."""
     with storage.transaction():
+        used = _used(storage, query)
         storage.execute(insert(tables.queries).values(_row(query)))
-        for relation_id, is_sink in ids.items():
-            values = {"query_id": query.id, "relation_id": relation_id, "is_sink": is_sink}
-            storage.execute(insert(tables.query_relations).values(values))
+        for identifier, is_sink in used.items():
+            _add_use(storage, query.id, identifier, is_sink=is_sink)
         events.add(storage, query.id, query.actual_state, query.message)
-        _put(storage, replace(query, uses=frozenset(ids)))
-        future_grants.apply(storage, "query", (query.id,), query.id)
+        _put(storage, replace(query, uses=frozenset(used)))
+        future_grants.apply(storage, QUERY.kind, (query.id,), query.id)
+
+
+def start(storage: Storage, query: Query, message: str) -> None:
+    """Request a start as a new generation, without the earlier error and restarts. Raises UserError 3D019."""
+    change(
+        storage,
+        query.id,
+        desired_state=DesiredState.RUNNING,
+        generation=query.generation + 1,
+        actual_state=QueryState.STARTING,
+        message=None,
+        sqlstate=None,
+        restarts=0,
+    )
+    events.add(storage, query.id, QueryState.STARTING, message)
+
+
+def change_uses(storage: Storage, query: Query) -> None:
+    """Record what a query uses after its plan was changed. It uses the objects that have the names in it now; raises UserError with the
+    SQLSTATE of a missing one."""
+    used = _used(storage, query)
+    storage.execute(delete(tables.query_uses).where(tables.query_uses.c.query_id == query.id))
+    for identifier, is_sink in used.items():
+        _add_use(storage, query.id, identifier, is_sink=is_sink)
+    _put(storage, replace(required(storage, query.id), uses=frozenset(used)))
+
+
+def enter_pool(storage: Storage, query: Query) -> None:
+    """Record that a query which starts again uses its compute pool: the pool that it ended in may have been dropped, and another one may
+    have its name now, which runs the query as well. Raises UserError 3D023 without one."""
+    pool = storage.state.required(COMPUTE_POOL, (query.compute_pool,), f"the query {query.id}")
+    if pool not in query.uses:
+        with storage.transaction():
+            _add_use(storage, query.id, pool, is_sink=False)
+            _put(storage, replace(query, uses=query.uses | {pool}))
+
+
+def dropped_uses(state: CatalogState, query: Query) -> list[Use]:
+    """Return kind and path of what a query used and was dropped since, even if another object has its name now.
+
+    Such a query cannot be restarted: its checkpoint knows nothing of another object. Compute pools are not among them (`enter_pool`).
+    """
+    dropped = []
+    for spec, path in references(query):
+        value = state.get(spec, path)
+        if spec is not COMPUTE_POOL and (value is None or value.id not in query.uses):
+            dropped.append((spec, path))
+    return dropped
+
+
+def references(query: Query) -> Iterator[Use]:
+    """Yield kind and path of everything that a query names, relations first."""
+    yield from ((RELATION, name.path) for name in dict.fromkeys((*query.sinks, *query.sources)))
+    yield COMPUTE_POOL, (query.compute_pool,)
+    yield from ((BY_NAME[kind], path) for kind, path in sorted(plan_names.references(query.plan)))
+
+
+def _used(storage: Storage, query: Query) -> dict[str, bool]:
+    """Return the ids of what a query names, each with whether the query writes it."""
+    state, sinks = storage.state, {sink.path for sink in query.sinks}
+    return {
+        state.required(spec, path, f"the query {query.id}"): path in sinks for spec, path in references(query)
+    }
+
+
+def _add_use(storage: Storage, query: str, identifier: str, *, is_sink: bool) -> None:
+    values = {"query_id": query, "object_id": identifier, "is_sink": is_sink}
+    storage.execute(insert(tables.query_uses).values(values))
 
 
 def change(storage: Storage, identifier: str, **values: Any) -> None:
     """Raises UserError 3D019."""
     with storage.transaction():
-        known = get(storage, identifier)
-        if known is None:
-            raise UserError(SqlState.QUERY_NOT_FOUND, f"the query {identifier!r} does not exist")
+        known = required(storage, identifier)
         changed = replace(known, **values, updated_at=moment(present()))
         table, row = tables.queries, _row(changed)
         written = {name: row[name] for name in (*values, "updated_at")}
@@ -126,6 +209,7 @@ def _row(query: Query) -> dict[str, object]:
         "restarts": query.restarts,
         "generation": query.generation,
         "needs": json.dumps(query.needs),
+        "is_settled": query.is_settled,
         "created_at": micros(query.created_at),
         "updated_at": micros(query.updated_at),
     }
@@ -153,5 +237,6 @@ def _query(row: RowMapping | Mapping[str, Any], uses: frozenset[str]) -> Query:
         restarts=row["restarts"],
         generation=row["generation"],
         needs=tuple(Need(*need) for need in json.loads(row["needs"])),
+        is_settled=row["is_settled"],
         uses=uses,
     )

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import select, update
 
-from headrace.catalog import queries, tables
+from headrace.catalog import plan_names, queries, tables
 from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
-from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.spec import KindSpec, Path, Stored
 from headrace.catalog.kinds.store import STORE
@@ -31,7 +30,7 @@ from headrace.core.names import RelationName
 
 
 def rename(storage: Storage, target: object, name: str) -> Any:
-    """Rename an object and return it. Raises UserError: its kind's SQLSTATE when it is gone, or when the name is taken."""
+    """Rename an object and return it. Raises UserError with its kind's SQLSTATE if it does not exist, or if the name is in use."""
     spec = spec_of(target)
     old = spec.path(target)
     new = (*old[:-1], name)
@@ -104,51 +103,41 @@ def _objects(
 def _queries(
     storage: Storage, state: CatalogState, kind: str, identifier: str, old: Path, new: Path
 ) -> dict[str, Query]:
-    """Return the queries of the state that refer to a new name. Finished ones follow in the database."""
-    uses = select(tables.query_relations.c.query_id).where(tables.query_relations.c.relation_id == identifier)
-    where: dict[str, ColumnElement[bool] | None] = {
-        RELATION.kind: tables.queries.c.id.in_(uses),
-        COMPUTE_POOL.kind: tables.queries.c.compute_pool == old[-1],
-        **dict.fromkeys((DATABASE.kind, SCHEMA.kind, STORE.kind, SCHEMA_REGISTRY.kind)),
-    }
-    if kind not in where:
-        return {}
-    following = {}
-    for query in queries.read(storage, where[kind]):
+    """Store the new name in all queries that use the object, and return those of the state.
+
+    The state's queries are renamed apart from the stored ones: a draft has queries that are in no table, and changes of its own.
+    """
+    uses, where = tables.query_uses, None
+    inside = kind in (DATABASE.kind, SCHEMA.kind)
+    if not inside:
+        using = select(uses.c.query_id).where(uses.c.object_id == identifier)
+        where = tables.queries.c.id.in_(using)
+    for query in queries.read(storage, where):
         changed = _renamed(state, query, kind, old, new)
         if changed != query:
             queries.write_names(storage, changed)
-    for query in state.queries.values():
-        following[query.id] = _renamed(state, query, kind, old, new)
-    return following
+    return {
+        query.id: _renamed(state, query, kind, old, new)
+        for query in state.queries.values()
+        if inside or identifier in query.uses
+    }
 
 
 def _renamed(state: CatalogState, query: Query, kind: str, old: Path, new: Path) -> Query:
     """Return a query with the new name in its pool, its plan and its relations; a relation that was replaced since is left out."""
 
     def followed(name: RelationName) -> RelationName:
-        within = name.path[: len(old)] == old and query.was_made_with(state.relation(name))
+        relation = state.relation(name)
+        within = name.path[: len(old)] == old and relation is not None and relation.id in query.uses
         return RelationName(*new, *name.path[len(new) :]) if within else name
 
     if kind in (STORE.kind, SCHEMA_REGISTRY.kind):
-        return replace(query, plan=_plan(query.plan, kind, old[-1], new[-1]))
+        return replace(query, plan=plan_names.renamed(query.plan, kind, old[-1], new[-1]))
     if kind == COMPUTE_POOL.kind:
-        return replace(query, compute_pool=new[-1]) if query.compute_pool == old[-1] else query
+        return replace(query, compute_pool=new[-1])
     return replace(
         query,
         sink=followed(query.sink),
         more_sinks=tuple(map(followed, query.more_sinks)),
         sources=tuple(map(followed, query.sources)),
     )
-
-
-def _plan(text: str, kind: str, old: str, new: str) -> str:
-    """Return a stored plan of any version with new names of stores in its steps, and of registries in its formats."""
-    plan, changed = json.loads(text), False
-    for step in plan.get("steps", ()):
-        named = [step] if kind == STORE.kind else [step.get("value"), step.get("key")]
-        word = "store" if kind == STORE.kind else "registry"
-        for layout in named:
-            if isinstance(layout, dict) and layout.get(word) == old:
-                layout[word], changed = new, True
-    return json.dumps(plan, indent=1, ensure_ascii=False) if changed else text

@@ -17,7 +17,6 @@ from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import (
-    ComputePool,
     Members,
     Organization,
     Query,
@@ -82,7 +81,7 @@ class CatalogState:
         return self.get(RELATION, name.path)
 
     def relations(self, database: str | None = None, schema: str | None = None) -> Sequence[Relation]:
-        """Return the relations, of one database or schema if named; by name."""
+        """Return all relations, or those of a database or schema, sorted by name."""
         if database is not None:
             return self.all(RELATION, (database,) if schema is None else (database, schema))
         return [relation for relation in self.all(RELATION) if schema in (None, relation.name.schema)]
@@ -93,7 +92,7 @@ class CatalogState:
 
     def role_id(self, name: str) -> str:
         """Return the id of the role of that name; raises UserError 3D001."""
-        return self._required(ROLE, (name,), "what is given")
+        return self.required(ROLE, (name,), "the user or API token")
 
     def named_store(self, name: str, /) -> StoreFacts | None:
         """Return the same as `store`: the state has no user."""
@@ -115,18 +114,9 @@ class CatalogState:
         return [dependent for dependent in self._each() if dependent.id in users] if users else []
 
     def queries_using(self, objects: Iterable[Any]) -> list[Query]:
-        """Return the queries, oldest first, that read or write one of the objects, run in it or connect to it, and are not terminated."""
-        by_id = {value.id: value for value in objects}
-        pools = {value.name for value in by_id.values() if isinstance(value, ComputePool)}
-        # Of the stores that take dead letters and late rows only the plan knows.
-        stores = {value.name for value in by_id.values() if isinstance(value, StoreFacts)}
-        using = (
-            query
-            for query in self.queries.values()
-            if query.uses & by_id.keys()
-            or query.compute_pool in pools
-            or (stores and any(place[0] in stores for place in query.places))
-        )
+        """Return the queries, oldest first, that use one of the objects and are not terminated."""
+        ids = {value.id for value in objects}
+        using = (query for query in self.queries.values() if query.uses & ids)
         running = (query for query in using if query.actual_state is not QueryState.TERMINATED)
         return sorted(running, key=lambda query: query.created_at)
 
@@ -135,17 +125,18 @@ class CatalogState:
         exist."""
         if spec.parent is None:
             return self.organization.id
-        return self._required(BY_NAME[spec.parent], path[:-1], spec.described(path))
+        return self.required(BY_NAME[spec.parent], path[:-1], spec.described(path))
 
     def used_ids(self, spec: KindSpec[T], value: T) -> frozenset[str]:
         """Return the ids of the objects that `value` uses; raises UserError with the SQLSTATE of a missing one."""
         what = spec.described(spec.path(value))
-        return frozenset(self._required(BY_NAME[kind], path, what) for kind, path in spec.uses(value))
+        return frozenset(self.required(BY_NAME[kind], path, what) for kind, path in spec.uses(value))
 
-    def _required(self, spec: KindSpec[Any], path: Path, what: str) -> str:
+    def required(self, spec: KindSpec[Any], path: Path, what: str) -> str:
+        """Return the id of an object that `what` uses or is in; raises UserError with the kind's SQLSTATE when it does not exist."""
         value = self.get(spec, path)
         if value is None:
-            raise UserError(spec.missing, f"{what} belongs to {spec.described(path)}, which does not exist")
+            raise UserError(spec.missing, f"{what} requires {spec.described(path)}, which does not exist")
         identifier: str = value.id
         return identifier
 

@@ -158,19 +158,35 @@ queries = Table(
     Column("restarts", Integer, nullable=False),
     Column("generation", Integer, nullable=False),
     Column("needs", Text, nullable=False),
+    Column("is_settled", Boolean, nullable=False),
     *_times(),
+)
+
+query_versions = Table(
+    "query_versions",
+    metadata,
+    Column("query_id", ForeignKey("queries.id", ondelete="CASCADE"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("sql", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("sources", Text, nullable=False),
+    Column("needs", Text, nullable=False),
+    # Kind, path and id of each object: no foreign keys, since an earlier version prevents no drop.
+    Column("uses", Text, nullable=False),
+    Column("replaced_at", BigInteger, nullable=False),
+    Column("reason", Text),
 )
 
 # Without parameters: only then does a database see that its partial index answers the query.
 UNFINISHED = text("NOT (desired_state IN ('stopped', 'terminated') AND actual_state = 'terminated')")
 Index("queries_unfinished", queries.c.created_at, sqlite_where=UNFINISHED, postgresql_where=UNFINISHED)
 
-query_relations = Table(
-    "query_relations",
+query_uses = Table(
+    "query_uses",
     metadata,
     Column("query_id", ForeignKey("queries.id", ondelete="CASCADE"), primary_key=True),
-    # Relations of a terminated query may be dropped: without this row the query cannot be restarted.
-    Column("relation_id", ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True, index=True),
+    # What a terminated query used may be dropped: without this row the query cannot be restarted.
+    Column("object_id", ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True, index=True),
     Column("is_sink", Boolean, nullable=False),
 )
 

@@ -13,9 +13,15 @@ BEFORE_ANY = -1
 """The mark of a query that has written nothing."""
 
 
+RESUMED = "resumed"
+"""The file in the checkpoint of a query that continues from another one: the number of the last batch that the other one wrote."""
+
+
 def is_begun(checkpoint: str) -> bool:
     """Return True if a query has finished a batch: then its mark is in the table of marks, or was lost with it."""
-    return any(Path(checkpoint, "commits").glob("[0-9]*"))
+    resumed = Path(checkpoint, RESUMED)
+    inherited = int(resumed.read_text()) if resumed.is_file() else BEFORE_ANY
+    return any(int(path.name) > inherited for path in Path(checkpoint, "commits").glob("[0-9]*"))
 
 
 def is_written(mark: int | None, epoch: int, table: str = MARKS) -> bool:

@@ -53,7 +53,7 @@ class Idiom:
 
 @dataclass(frozen=True)
 class Remedy:
-    """A hint of which each of `replacements` may stand in the place of what the error points at."""
+    """Hint whose `replacements` may each replace the text that the error points at."""
 
     text: str
     replacements: tuple[str, ...] = ()
@@ -130,7 +130,8 @@ _STATEMENTS = (
           "BEGIN APPLICATION both CREATE STREAM a AS SELECT item FROM orders; CREATE STREAM b AS SELECT price FROM orders; END APPLICATION",
           "Write BEGIN APPLICATION name … END APPLICATION."),
     Idiom(Place.STATEMENT, "STOP JOB", (FLINK,), "STOP JOB 'x' WITH SAVEPOINT", "LIST QUERIES",
-          "STOP STREAM name stops the queries that write it; TERMINATE QUERY ends one. LIST QUERIES shows them."),
+          "Write TERMINATE QUERY with an id or a name, and WITH SAVEPOINT name. STOP STREAM name stops the queries that write it until "
+          "START STREAM. LIST QUERIES shows them."),
     Idiom(Place.STATEMENT, "PAUSE", (KSQLDB,), "PAUSE q", "LIST QUERIES",
           "STOP STREAM name stops the queries that write it, START STREAM name resumes them."),
     Idiom(Place.STATEMENT, "KILL", (RISINGWAVE,), "KILL 7", "LIST QUERIES",

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import PoolIntent, QueryState, RelationKind
+from headrace.catalog.objects import PoolIntent, Query, QueryState, RelationKind
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
+from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
 from headrace.engine.checkpoints import Checkpoints
+from headrace.engine.copies import Copies
 from headrace.engine.drivers import Drivers, usable_pool
+from headrace.engine.findings import Finding
 from headrace.engine.interactive import InteractiveQueries
 from headrace.engine.pools import DRIVER_COMMAND, Connection, DriverProcess
 from headrace.engine.protocol import (
     Ack,
     ApplyView,
+    CheckpointCopied,
     Message,
     QueryEnded,
     QueryProgress,
@@ -32,6 +38,7 @@ from headrace.engine.protocol import (
     Rows,
 )
 from headrace.engine.results import ResultChannel
+from headrace.engine.savepoints import Manifest, Savepoints
 from headrace.engine.sizes import memory_mb, refuse_beyond_memory
 from headrace.engine.supervisor import QueryMetrics, Supervisor
 from headrace.engine.views.opening import open_views
@@ -66,6 +73,8 @@ class Engine:
             on_gone=self.wake,
         )
         self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints)
+        self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
+        self._savepoints = Savepoints(settings.data_dir.resolve() / "savepoints")
         self._interactive = InteractiveQueries(catalog, settings, self._drivers, self._checkpoints)
         self._applying: set[asyncio.Task[None]] = set()
         self._reading: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -91,7 +100,7 @@ class Engine:
                 log.warning("pools_beyond_memory", reason=error.message, hint=error.hint)
 
     async def stop(self) -> None:
-        """End every process in order. What is wanted of each query stays in the catalog: the next start goes on."""
+        """End all processes in order. The desired states of the queries stay in the catalog, so that the next start continues them."""
         self._stopping.set()
         if self._purging is not None:
             self._purging.cancel()
@@ -111,6 +120,53 @@ class Engine:
         for query_id in query_ids:
             self._supervisor.forget(query_id)
             await asyncio.to_thread(self._checkpoints.remove, query_id)
+
+    async def take_savepoint(
+        self, identifier: str, query: Query, facts: Mapping[str, Any], *, hold: bool = False
+    ) -> Manifest:
+        """Copy the checkpoint of a query, between two batches if it runs, into the savepoint of that id, with `facts` about the query.
+        With `hold` the query begins no batch afterwards, since it is to be stopped.
+
+        Raises UserError 3E003, 57014 and XX001, and ExternalError 53000, as `Copies.copy` and `copy_failure` do.
+        """
+        loop = asyncio.get_running_loop()
+
+        def copy(target: Path) -> Border:
+            return asyncio.run_coroutine_threadsafe(
+                self._copies.copy(query, target, hold=hold), loop
+            ).result()
+
+        return await asyncio.to_thread(self._savepoints.take, identifier, facts, copy)
+
+    async def savepoint_manifest(self, identifier: str) -> Manifest:
+        """Return the manifest of a savepoint in the folder of savepoints. Raises UserError 3D024, 0A000 and XX001, as
+        `Savepoints.manifest` does."""
+        return await asyncio.to_thread(self._savepoints.manifest, identifier)
+
+    def is_interrupted(self, query_id: str) -> bool:
+        """Return True if a query that has ended was stopped during a batch."""
+        return self._copies.is_interrupted(query_id)
+
+    async def drop_savepoint(self, identifier: str) -> None:
+        """Delete the files of a savepoint."""
+        await asyncio.to_thread(self._savepoints.remove, identifier)
+
+    async def continue_from_savepoint(self, identifier: str, query_id: str) -> None:
+        """Let a new query continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError 53000, as `Savepoints.restore`
+        does."""
+        await asyncio.to_thread(self._savepoints.restore, identifier, self._checkpoints.path(query_id))
+
+    async def continue_from_query(self, earlier: Query, query_id: str) -> None:
+        """Let a new query continue from the checkpoint of a query that has ended. Raises UserError 3E003, XX001; ExternalError 53000."""
+        checkpoint = self._checkpoints.path(query_id)
+        copy = checkpoint.with_name(f"{checkpoint.name}.copy")
+        try:
+            last = await self._copies.copy(earlier, copy)
+            await asyncio.to_thread(place_checkpoint, copy, checkpoint, last.batch)
+        except OSError as error:
+            raise copy_failure(error) from error
+        finally:
+            await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
 
     async def run_interactive(
         self, plan: SparkPlan, columns: tuple[ResultColumn, ...], *, compute_pool: str, user: str
@@ -138,6 +194,14 @@ class Engine:
     def notice(self, query_id: str) -> str | None:
         """Return the warning about a running continuous query; None if it is in order."""
         return self._supervisor.notice(query_id)
+
+    def findings(self, query: Query) -> list[Finding]:
+        """Return the findings about a continuous query: why it has no output, or will have a problem."""
+        return self._supervisor.findings(query)
+
+    def finding_since(self, query_id: str, code: str) -> datetime.datetime | None:
+        """Return when the batches of a query first had a finding that they still have; None for a finding about its state."""
+        return self._supervisor.finding_since(query_id, code)
 
     def silent_store(self, name: str) -> str | None:
         """Return the error of a store that does not answer continuous queries; None if no query waits for it."""
@@ -177,6 +241,8 @@ class Engine:
                 self._supervisor.query_waits(message)
             case QueryProgress():
                 self._supervisor.query_progress(message)
+            case CheckpointCopied():
+                self._copies.copied(message)
             case Rows():
                 self._interactive.rows(message, payload, connection)
             case ApplyView():
@@ -233,24 +299,25 @@ class Engine:
     def _driver_ended(self, driver: DriverProcess, reason: str) -> None:
         self._interactive.driver_ended(driver, reason)
         self._supervisor.driver_ended(driver.pool, reason)
+        self._copies.driver_ended(driver)
 
     def _clean_up(self) -> None:
         """Set aside the files that a killed server has left."""
-        relations = {relation.name: relation for relation in self._catalog.relations()}
+        relations = self._catalog.relations()
+        ids = {relation.name: relation.id for relation in relations}
         self._checkpoints.retain(
             {
                 query.id
                 for query in self._catalog.queries()
                 if query.actual_state is not QueryState.TERMINATED
-                or all(query.was_made_with(relations.get(sink)) for sink in query.sinks)
+                or all(ids.get(sink) in query.uses for sink in query.sinks)
             },
             days=self._settings.aside_days,
         )
+        self._savepoints.clean_up()
         for name in ("run", "work", "views.tmp"):
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
-        views = {
-            relation.id for relation in relations.values() if relation.kind is RelationKind.MATERIALIZED_VIEW
-        }
+        views = {relation.id for relation in relations if relation.kind is RelationKind.MATERIALIZED_VIEW}
         try:
             self.views.retain(views, days=self._settings.aside_days)
         except ExternalError as error:

@@ -50,6 +50,17 @@ class StopQuery(_Message):
     query_id: str
 
 
+class CopyCheckpoint(_Message):
+    """Copy the checkpoint of a query between two batches into the folder `target`; answered by `CheckpointCopied`. With `hold` the query
+    begins no batch afterwards: `StopQuery` follows."""
+
+    type: Literal["copy_checkpoint"] = "copy_checkpoint"
+    sequence: int
+    query_id: str
+    target: str
+    hold: bool = False
+
+
 class Shutdown(_Message):
     """Stop every query and exit."""
 
@@ -141,6 +152,17 @@ class QueryEnded(_Message):
     domain: Literal["user", "external", "internal"] | None = None
 
 
+class CheckpointCopied(_Message):
+    """The checkpoint was copied as it was after `batch`; or not, since the query does not run in this driver, or for an `error`, as
+    `connectors.carried_errors` writes it."""
+
+    type: Literal["checkpoint_copied"] = "checkpoint_copied"
+    sequence: int
+    is_running: bool = True
+    batch: int = -1
+    error: str | None = None
+
+
 class Rows(_Message):
     """Rows of an interactive query; payload: `core.resultset.LiveRows` as JSON, its cells wire text, which the server passes on."""
 
@@ -169,6 +191,7 @@ class ApplyView(_Message):
 Message = Annotated[
     StartQuery
     | StopQuery
+    | CopyCheckpoint
     | Shutdown
     | Ack
     | Ready
@@ -176,6 +199,7 @@ Message = Annotated[
     | QueryWaits
     | QueryProgress
     | QueryEnded
+    | CheckpointCopied
     | Rows
     | ApplyView,
     Field(discriminator="type"),

@@ -7,6 +7,7 @@ on having seen an event, so that a server which was killed goes on from its cata
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 import time
 from collections import deque
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import structlog
 from pydantic import Field, ValidationError
@@ -25,10 +27,10 @@ from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, User
 from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from headrace.engine import backlog
 from headrace.engine.checkpoints import Checkpoints
-from headrace.engine.lateness import Lateness
+from headrace.engine.findings import Finding, Observations, Subject, findings
 from headrace.engine.lifecycle import may_follow, on_failure
+from headrace.engine.pools import DriverProcess
 from headrace.engine.ports import Pools, registries_of, stores_of
 from headrace.engine.protocol import (
     QueryEnded,
@@ -42,10 +44,9 @@ from headrace.planner.physical import SparkPlan
 from headrace.planner.upgrades import refuse_unreadable_state
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 CATALOG_RETRY_S = 1.0
-FIRST_BATCH_S = 30.0
-"""Seconds after which a running query without a batch gets a notice, so that a user who waits for rows learns the reason."""
 
 
 class QueryMetrics(QueryProgress):
@@ -76,8 +77,6 @@ class _Run:
 
     generation: int
     pool: str
-    running_since: float | None = None
-    """When the driver started it, by the monotonic clock."""
     has_batch: bool = False
     stop_by: float | None = None
     """Deadline of its end by the monotonic clock; None until it is requested to end."""
@@ -97,7 +96,11 @@ class _Record:
     not_before: float = 0.0
     generation: int = 0
     metrics: QueryMetrics | None = field(default=None, repr=False)
-    lateness: Lateness = field(default_factory=Lateness, repr=False)
+    plan: SparkPlan | None = field(default=None, repr=False)
+    """Plan of the run."""
+    observed: Observations = field(default_factory=Observations, repr=False)
+    since: dict[str, datetime.datetime] = field(default_factory=dict, repr=False)
+    """First time of each finding that the query has had in all batches since."""
     silent_store: tuple[str, str] | None = None
     """The store that keeps it from going on, and why; until it does something again."""
     allowed_at: CatalogState | None = field(default=None, repr=False)
@@ -140,24 +143,34 @@ class Supervisor:
         return record.metrics if record else None
 
     def notice(self, query_id: str) -> str | None:
-        """Return the warning about a running query; None if it is in order."""
-        record = self._records.get(query_id)
-        if record is None or record.run is None:
+        """Return the most important warning about a running query; None if it is in order."""
+        record, query = self._records.get(query_id), self._unfinished(query_id)
+        if (
+            record is None
+            or record.run is None
+            or query is None
+            or query.actual_state is not QueryState.RUNNING
+        ):
             return None
-        return self._first_batch(record.run) or record.lateness.message() or self._backlog(record.metrics)
+        return next((finding.text for finding in self.findings(query) if finding.warns), None)
 
-    def _first_batch(self, run: _Run) -> str | None:
-        """Return a sentence while a query that was started FIRST_BATCH_S ago has not finished a batch, else None."""
-        if run.has_batch or run.running_since is None:
-            return None
-        waited_s = time.monotonic() - run.running_since
-        if waited_s < FIRST_BATCH_S:
-            return None
-        return (
-            f"no batch has ended in the {waited_s:.0f} s since the query was started: its sources have no new "
-            "records, or reading has not started; if they have records, the log of the compute pool contains "
-            "more"
+    def findings(self, query: Query) -> list[Finding]:
+        """Return the findings about a query, whatever its state."""
+        record = self._records.get(query.id) or _Record()
+        subject = Subject(
+            query,
+            record.plan or SparkPlan.from_json(query.plan),
+            record.observed.copy(),
+            record.metrics,
+            time.monotonic(),
+            self._settings.backlog_warning_bytes,
         )
+        return findings(subject)
+
+    def finding_since(self, query_id: str, code: str) -> datetime.datetime | None:
+        """Return when the batches of a query first had a finding that they still have."""
+        record = self._records.get(query_id)
+        return record.since.get(code) if record is not None else None
 
     def silent_store(self, name: str) -> str | None:
         """Return a query's message about the store `name` that does not answer; None if no query waits for it."""
@@ -167,6 +180,11 @@ class Supervisor:
                 if query is not None and query.should_run and query.actual_state is QueryState.RESTARTING:
                     return record.silent_store[1]
         return None
+
+    def driver_of(self, query_id: str) -> DriverProcess | None:
+        """Return the driver that runs a query; None if none does."""
+        record = self._records.get(query_id)
+        return self._pools.find(record.run.pool) if record is not None and record.run is not None else None
 
     def forget(self, query_id: str) -> None:
         """Forget a query that will never run again."""
@@ -209,7 +227,7 @@ class Supervisor:
     async def _started(self, message: QueryStarted) -> None:
         if running := self._running(message):
             query, run = running
-            run.running_since = time.monotonic()
+            self._records[query.id].observed.started = time.monotonic()
             if not run.stopping:
                 await self._becomes(query, QueryState.RUNNING)
 
@@ -236,16 +254,30 @@ class Supervisor:
         if message.batch_id > record.last_batch:
             record.last_batch = message.batch_id
             record.failures = 0
+        if not record.run.has_batch:
+            generation = record.run.generation
+            self._enqueue(lambda: self._settled(message.query_id, generation))
         record.run.has_batch = True
         record.silent_store = None
-        warned = self._backlog(record.metrics)
         record.metrics = QueryMetrics.after(record.metrics, message)
-        if warned is None and (warning := self._backlog(message)) is not None:
-            log.warning("query.backlog", query_id=message.query_id, message=warning)
-        record.lateness.add(message)
+        record.observed.add(message, time.monotonic())
+        self._note_findings(message.query_id, record)
 
-    def _backlog(self, progress: QueryProgress | None) -> str | None:
-        return backlog.message(progress, self._settings.backlog_warning_bytes) if progress else None
+    def _note_findings(self, query_id: str, record: _Record) -> None:
+        """Log new findings, and note since when each is there."""
+        query = self._unfinished(query_id)
+        present = {finding.code: finding for finding in self.findings(query)} if query is not None else {}
+        for code in present.keys() - record.since.keys():
+            log.warning("query_finding", query_id=query_id, code=code, message=present[code].text)
+            record.since[code] = datetime.datetime.now(datetime.UTC)
+        for code in record.since.keys() - present.keys():
+            del record.since[code]
+
+    async def _settled(self, query_id: str, generation: int) -> None:
+        """Note that a run of the query has finished a batch: then a version that replaced another one stays."""
+        query = self._unfinished(query_id)
+        if query is not None and not query.is_settled and query.generation == generation:
+            await self._write(partial(self._catalog.versions.settle, query))
 
     async def _ended(self, message: QueryEnded) -> None:
         record, query = self._records.get(message.query_id), self._unfinished(message.query_id)
@@ -347,12 +379,12 @@ class Supervisor:
             await self._start(query, record)
 
     def _held_back(self, query: Query) -> bool:
-        """True if its pool is not to run: the query ends where it is, and goes on with the pool."""
+        """True if the query's pool is to be stopped: the query ends at its position, and continues when the pool is started."""
         pool = self._catalog.compute_pool(query.compute_pool)
         return pool is None or pool.desired_state is PoolIntent.STOPPED
 
     def _waiting(self, query: Query) -> tuple[QueryState, str | None]:
-        """Return the state, and the reason for it, of a query that is wanted and that no driver runs."""
+        """Return the state, and its reason, of a query that is to run and that no driver runs."""
         if not self._held_back(query):
             return QueryState.STARTING, None
         name = query.compute_pool
@@ -402,7 +434,7 @@ class Supervisor:
             return
         if driver.send(message):
             record.run = _Run(query.generation, query.compute_pool)
-            record.lateness = Lateness()
+            record.plan, record.observed = message.plan, Observations()
 
     def _start_message(self, query: Query) -> StartQuery:
         checkpoint = self._checkpoints.path(query.id)
@@ -449,6 +481,12 @@ class Supervisor:
     async def _failed(
         self, query: Query, record: _Record, domain: ErrorDomain, message: str, *, sqlstate: str | None = None
     ) -> None:
+        if (
+            domain is not ErrorDomain.EXTERNAL
+            and not query.is_settled
+            and await self._go_back(query, message)
+        ):
+            return
         record.failures += 1
         decision = on_failure(domain, record.failures, self._settings)
         record.not_before = time.monotonic() + decision.delay_ms / 1000
@@ -456,6 +494,14 @@ class Supervisor:
         log.warning("query_failed", query_id=query.id, domain=domain.value, sqlstate=sqlstate, restart=again)
         restarts = query.restarts + 1 if again else None
         await self._becomes(query, decision.state, message, sqlstate=sqlstate, restarts=restarts)
+
+    async def _go_back(self, query: Query, reason: str) -> bool:
+        """Return a query that was replaced and has not finished a batch since to its version before, if that is possible."""
+        if not await self._write(partial(self._catalog.versions.go_back, query, reason)):
+            return False
+        log.warning("query_went_back", query_id=query.id, version=query.version, reason=reason)
+        self.wake()
+        return True
 
     async def _becomes(
         self,
@@ -486,7 +532,7 @@ class Supervisor:
         )
         log.info("query_state", query_id=query.id, state=state.value, pool=query.compute_pool)
 
-    async def _write(self, write: Callable[[], None]) -> None:
+    async def _write(self, write: Callable[[], T]) -> T:
         """Write to the catalog. While its database does not answer, nothing is decided and no message is lost; queries run on."""
         while True:
             try:

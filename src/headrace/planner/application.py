@@ -61,6 +61,7 @@ def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
         output_mode="append",
         steps=_merged(step for plan in plans for step in plan.steps),
         outputs=[*(plan.outputs[0] for plan in plans), *side_outputs],
+        groupings=[grouping for plan in plans for grouping in plan.groupings or ()],
     )
 
 

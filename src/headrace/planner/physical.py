@@ -31,7 +31,7 @@ from headrace.formats.json import Json
 from headrace.formats.known import AnyFormat
 from headrace.planner.upgrades import upgraded
 
-PLAN_VERSION: Literal[4] = 4
+PLAN_VERSION: Literal[5] = 5
 
 
 class _Data(BaseModel):
@@ -502,6 +502,19 @@ Step = Annotated[
 ]
 
 
+class Grouping(_Data):
+    """An aggregation by Spark's own operator, inside the text of a `SqlTransform`: what its state consists of.
+
+    `rows` is the FROM and WHERE over the steps `inputs`; `keys` and `calls` are Spark SQL over these rows, in the order in which Spark
+    keeps them. Two plans with equal groupings over equal inputs can use the same state, whatever their texts select of it.
+    """
+
+    inputs: list[str]
+    rows: str
+    keys: list[str]
+    calls: list[str]
+
+
 StoreStep = ReadEntity | ReadRows | ReadTable | LookupJoin | WriteEntity | WriteRows | OptimizeEntity
 """The steps that name a store."""
 
@@ -511,9 +524,10 @@ class SparkPlan(_Data):
 
     `mode` and the `reasons` for it are the planner's choice; `bounded` ends the query when it has read what was there at its start.
     `internal_prefix` is the one that names of internal columns have: the state of operators keeps the names that it began with.
+    `groupings` are the aggregations that `SqlTransform`s contain, in order; None in a plan of before version 5, which does not list them.
     """
 
-    version: Literal[4] = PLAN_VERSION
+    version: Literal[5] = PLAN_VERSION
     mode: Literal["micro_batch", "real_time"] = "micro_batch"
     reasons: list[str] = Field(default_factory=list)
     output_mode: Literal["append", "update"] = "append"
@@ -521,6 +535,7 @@ class SparkPlan(_Data):
     internal_prefix: str = PREFIX
     steps: list[Step]
     outputs: list[str]
+    groupings: list[Grouping] | None = Field(default_factory=list)
 
     def to_json(self) -> str:
         """Return stable text: the form that is stored and compared."""
@@ -570,6 +585,8 @@ class SparkPlan(_Data):
                 update={
                     "steps": [step for step in self.steps if step.id in group],
                     "outputs": [output for output in self.outputs if output in group],
+                    "groupings": self.groupings
+                    and [each for each in self.groupings if group.issuperset(each.inputs)],
                 }
             )
             for group in groups

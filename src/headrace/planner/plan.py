@@ -218,6 +218,7 @@ class Planner:
             output_mode="update" if self._low.updates or mode.name == "real_time" else "append",
             steps=[*steps, *self._low.outputs],
             outputs=[sink, *(output.id for output in self._low.outputs)],
+            groupings=self._low.groupings,
         )
 
     def _wants(self) -> Wants:

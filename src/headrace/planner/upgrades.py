@@ -55,7 +55,12 @@ def _to_4(plan: dict[str, Any]) -> dict[str, Any]:
     return {**plan, "version": 4, "internal_prefix": PREFIX_BEFORE_VERSION_4}
 
 
-UPGRADES: Mapping[int, Upgrade] = {1: _to_2, 2: _to_3, 3: _to_4}
+def _to_5(plan: dict[str, Any]) -> dict[str, Any]:
+    """Return the plan without the list of groupings, which version 5 adds and which cannot be read out of the SQL."""
+    return {**plan, "version": 5, "groupings": None}
+
+
+UPGRADES: Mapping[int, Upgrade] = {1: _to_2, 2: _to_3, 3: _to_4, 4: _to_5}
 """Plan version to the function that converts it to the next version."""
 
 
@@ -80,7 +85,7 @@ def refuse_unreadable_state(plan: dict[str, Any]) -> None:
 
 
 def upgraded(plan: dict[str, Any]) -> dict[str, Any]:
-    """Return the plan in the newest version there is a way to; one of an unknown version comes back as it is."""
+    """Return the plan in the newest version there is a way to; a plan of an unknown version is returned unchanged."""
     while (upgrade := UPGRADES.get(plan.get("version", 0))) is not None:
         plan = upgrade(plan)
     return plan

@@ -73,6 +73,9 @@ HINTS = {
         "DROP the descriptor source and CREATE it with the new file. Existing "
         "relations keep the descriptors that they were created with."
     ),
-    "CREATE OR REPLACE": "DROP the object first, or write CREATE … IF NOT EXISTS.",
-    "RESUME QUERY": "RESTART QUERY starts a query again from its last checkpoint.",
+    "CREATE OR REPLACE": "Only CREATE OR REPLACE … AS SELECT is supported. DROP the object first, or write CREATE … IF NOT EXISTS.",
+    "RESUME QUERY": (
+        "RESTART QUERY starts a query again from its last checkpoint. QUERY WITH ('resume.from.query.id' = '…') lets a new query "
+        "continue from it."
+    ),
 }

@@ -397,7 +397,10 @@ class ExpressionParser(parser.Parser):
         if self._curr.token_type not in (TokenType.OVER, TokenType.FILTER):
             return call
         window = self._parse_window(call)
-        if window is not None and any(part.args.get("alias") for part in (window, window.this)):
+        # Without a parenthesis, FILTER is no part of the call, which comes back as it is.
+        if window is not None and any(
+            isinstance(part, exp.Expr) and part.args.get("alias") for part in (window, window.this)
+        ):
             raise self.cursor.unsupported("a named window", hint="Write OVER (PARTITION BY … ORDER BY …).")
         return window
 

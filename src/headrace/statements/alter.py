@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.analyzer import views
-from headrace.catalog.kinds import spec_of
+from headrace.catalog.kinds import kind_of, spec_of
 from headrace.catalog.objects import ComputePool, Database, Query, Relation, SchemaObject, UserFunction
 from headrace.catalog.policy import Requirement
 from headrace.core.context import SessionContext
@@ -37,12 +37,12 @@ async def rename(statement: Rename, run: Execution) -> Outcome:
     target, name = _named(statement.kind, statement.name, run), statement.new_name
     if _RESERVED.get(statement.kind) == name.name:
         message = f"the {statement.kind.lower()} {name} contains the system relations: its name is reserved"
-        raise UserError(spec_of(target).duplicate, message, hint="Choose another name.", span=name.span)
+        raise UserError(kind_of(target).duplicate, message, hint="Choose another name.", span=name.span)
     if isinstance(target, Query):
         if name.name != target.name:
             refuse_taken_name(name.name, name.span, run)
-        await asyncio.to_thread(run.catalog.change_query, target.id, name=name.name)
-        return Outcome(_answer(replace(target, name=name.name), f"is named {name}"))
+        await asyncio.to_thread(run.catalog.rename_query, target, name.name)
+        return Outcome(_answer(target, f"is named {name}"))
     try:
         changed = await asyncio.to_thread(_renamed, target, name, run)
     except UserError as error:
@@ -107,17 +107,15 @@ def _named(kind: str, name: QualifiedName, run: Execution) -> CatalogObject:
 def _answer(target: Any, done: str) -> ResultSet:
     if isinstance(target, Relation):
         return relation_ddl(target, "ALTER", done)
-    if isinstance(target, Query):
-        return ddl("query", target.id, "ALTER", f"query {target.id} {done}", [target.id])
-    spec = spec_of(target)
-    path = spec.path(target)
-    return ddl(spec.kind, path[-1], "ALTER", f"{spec.word} {path[-1]} {done}", path)
+    kind = kind_of(target)
+    path = kind.path(target)
+    return ddl(kind.kind, path[-1], "ALTER", f"{kind.word} {path[-1]} {done}", path)
 
 
 def _context(target: Any, changed: Any, run: Execution) -> SessionContext | None:
     """Return the session's context with the new name, if it named the renamed object."""
     fields = {"database": "database", "store": "store", "compute_pool": "compute_pool", "schema": "schema"}
-    field = fields.get(spec_of(target).kind)
+    field = fields.get(kind_of(target).kind)
     if field is None or getattr(run.context, field) != target.name:
         return None
     if isinstance(target, SchemaObject) and run.context.database != target.database:

@@ -96,7 +96,8 @@ async def describe_api_token(statement: DescribeApiToken, run: Execution) -> Out
 
 
 def _token(name: Identifier, run: Execution) -> ApiToken:
-    """Return the token of that name or id, the user's own before others'. Raises UserError 3D012 also for one that may not be known."""
+    """Return the token of that name or id, the user's own before others'. Raises UserError 3D012 also for a token that the user may not
+    know of."""
     known = [token for token in visible_tokens(run) if name.name in (token.name, token.id)]
     matching = [token for token in known if token.user == run.principal.user] or known
     if len(matching) == 1:

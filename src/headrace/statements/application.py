@@ -64,6 +64,7 @@ from headrace.statements.continuous_query import (
     unmake_view,
 )
 from headrace.statements.relation import Declared, declare, existing_relation
+from headrace.statements.resuming import refuse_resume
 from headrace.statements.schemas import pinned
 from headrace.statements.system import SystemLookup
 
@@ -164,6 +165,7 @@ async def create_virtual(statement: CreateVirtual, _run: Execution) -> Outcome:
 async def drafted(statement: Application, run: Execution) -> Draft:
     """Check the application without creating anything, and return its draft. Raises the errors of its statements."""
     given = query_properties(statement.properties.entries)
+    refuse_resume(given.resume, "an application")
     if given.execution_mode == "real_time":
         raise _not_real_time(statement.properties)
     catalog = await asyncio.to_thread(run.catalog.draft)
@@ -312,7 +314,9 @@ def _refuse_own(statement: _Query) -> None:
                 hint=f"Leave '{dialect.QUERY_NAME.name}' out.",
                 span=properties.span(dialect.QUERY_NAME.name),
             )
-    if query_properties(own.entries).execution_mode == "real_time":
+    given = query_properties(own.entries)
+    refuse_resume(given.resume, "a query of an application")
+    if given.execution_mode == "real_time":
         raise _not_real_time(own)
 
 

@@ -23,6 +23,7 @@ from headrace.catalog.objects import (
     Query,
     Relation,
     Role,
+    Savepoint,
     SchemaObject,
     SchemaRegistry,
     SecretFacts,
@@ -72,6 +73,7 @@ CatalogObject = (
     | ComputePool
     | Query
     | Role
+    | Savepoint
 )
 
 
@@ -129,8 +131,8 @@ class Execution:
         return self.catalog.snapshot().policy
 
     def check(self, requirements: Iterable[Requirement]) -> list[Requirement]:
-        """Return the requirements. Raises UserError 42501 for the first that the active role does not fulfil, or the error of a missing
-        object for one that it may not know."""
+        """Return the requirements. Raises UserError 42501 for the first requirement that the active role does not fulfil, or the error of
+        a missing object if the role may not know of it."""
         fulfilled = []
         for requirement in requirements:
             if not self.policy.fulfils(self.role, requirement):
@@ -304,6 +306,8 @@ class Execution:
                 return self.named_compute_pool(name.last)
             case "QUERY":
                 return self.query(name)
+            case "SAVEPOINT":
+                return self.savepoint(name.last)
         return self.relation(name)
 
     def described(self, store: Store, kind: StoreDescriptor, entity: EntityPath) -> EntityDescription | None:
@@ -392,6 +396,22 @@ class Execution:
                 span=name.span,
             )
         return known[name.name]
+
+    def savepoint(self, name: Identifier) -> Savepoint:
+        """Return the savepoint of that name; raises 3D024."""
+        savepoint = self.catalog.savepoints.get(name.name)
+        if savepoint is None or not self.knows(savepoint):
+            raise UserError(
+                SqlState.SAVEPOINT_NOT_FOUND,
+                f"the savepoint {name.name!r} does not exist or is not authorized",
+                hint=suggestion(
+                    name.name,
+                    [item.name for item in self.visible(self.catalog.savepoints.all())],
+                    otherwise="LIST SAVEPOINTS shows the existing savepoints; CREATE SAVEPOINT creates one.",
+                ),
+                span=name.span,
+            )
+        return savepoint
 
     def with_secrets(self, properties: Properties, specs: Specs) -> tuple[Properties, dict[str, str]]:
         """Return the properties with the texts of the secrets that they name, and the secrets' names by property.
@@ -569,7 +589,7 @@ class Execution:
         return role
 
     def check_role(self, name: Identifier) -> None:
-        """Raises UserError 3D001 for a role that does not exist, 42501 for one that the user may not take on."""
+        """Raises UserError 3D001 for a role that does not exist, 42501 for a role that the user may not use."""
         exists = self.catalog.role(name.name) is not None
         check_role(self.policy.graph, self.principal, name.name, exists=exists, span=name.span)
 

@@ -59,6 +59,7 @@ from headrace.sql.statements.relation import CreateRelationAs
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles, now, relation_ddl
 from headrace.statements.exclusive import refuse_shared
 from headrace.statements.relation import creation
+from headrace.statements.resuming import Origin, of_resume, origin_of
 from headrace.statements.schemas import SinkSchema, pinned, registered, sink_schemas
 from headrace.statements.system import SystemLookup
 from headrace.statements.tables import check_table, create_table, new_table
@@ -97,7 +98,8 @@ class MissingEntity:
 class Prepared:
     """A planned continuous query: nothing has been created yet. `relation` is None for INSERT INTO.
 
-    `side_topics` are the missing topics for records that it leaves out. `schemas` are the schemas of its output in Avro.
+    `side_topics` are the missing topics for records that it leaves out. `schemas` are the schemas of its output in Avro. `origin` is what
+    it continues from.
     """
 
     kind: QueryKind
@@ -110,6 +112,7 @@ class Prepared:
     relation: Relation | None
     side_topics: tuple[MissingEntity, ...] = ()
     schemas: tuple[SinkSchema, ...] = ()
+    origin: Origin | None = None
 
 
 def of_select(select: Select, run: Execution, *, continuous: bool = False) -> Iterator[Requirement]:
@@ -146,7 +149,13 @@ def _of_relation(statement: CreateRelationAs, run: Execution) -> Iterator[Requir
     yield from creation(name, run)
     if statement.if_not_exists and run.knows(run.catalog.relation(name)):
         return
+    yield from _of_start(statement, run)
+
+
+def _of_start(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
+    """Yield the privileges that the statement requires: those of each start, and one on what the query continues from."""
     yield from of_query(statement, run)
+    yield from of_resume(bound(statement.select, run, continuous=True), run)
 
 
 def _sink_store(statement: CreateRelationAs, run: Execution) -> tuple[Store, StoreDescriptor]:
@@ -167,7 +176,7 @@ async def create_relation_as(statement: CreateRelationAs, run: Execution) -> Out
     return Outcome(await _carry_out(prepared, statement, run))
 
 
-@handles(InsertInto, requires=of_query, checked=True)
+@handles(InsertInto, requires=_of_start, checked=True)
 async def insert_into(statement: InsertInto, run: Execution) -> Outcome:
     """Create a query that writes into an existing relation."""
     prepared = await asyncio.to_thread(prepare, statement, run)
@@ -236,7 +245,10 @@ def prepare(
     """
     prepared = _prepared(statement, run)
     prepared = replace(
-        prepared, side_topics=_missing_side_topics(prepared, run), schemas=_schemas(prepared, run)
+        prepared,
+        side_topics=_missing_side_topics(prepared, run),
+        schemas=_schemas(prepared, run),
+        origin=origin_of(prepared.logical, prepared.plan, prepared.kind, run),
     )
     refuse_own_cycle(prepared, statement, run, other_flows)
     return prepared
@@ -439,9 +451,12 @@ async def _carry_out(
     query = replace(query, plan=prepared.plan.to_json())
     await asyncio.to_thread(make_sink, prepared, run)
     try:
+        if prepared.origin is not None:
+            await prepared.origin.place(query.id, run)
         await asyncio.to_thread(_kept, prepared, query, statement, run)
     except HeadraceError:
         await asyncio.to_thread(unmake_view, prepared, run)
+        await run.services.engine.forget([query.id])
         raise
     run.services.engine.wake()
     return _answer(prepared, query)
@@ -539,6 +554,8 @@ def remarks(prepared: Prepared) -> list[str]:
         notes.append(
             "'key.format' has no effect: the records have no key without PARTITION BY or 'key.columns'"
         )
+    if prepared.origin is not None:
+        notes.append(f"it continues from {prepared.origin.described}")
     if (warned := state_warning(prepared.logical, sink)) is not None:
         notes.append(f"warning: {warned}")
     return notes

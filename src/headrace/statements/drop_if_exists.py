@@ -27,6 +27,7 @@ _MISSING = frozenset(
         SqlState.COMPUTE_POOL_NOT_FOUND,
         SqlState.API_TOKEN_NOT_FOUND,
         SqlState.USER_NOT_FOUND,
+        SqlState.SAVEPOINT_NOT_FOUND,
     }
 )
 _NO_OBJECTS = ("API_TOKEN", "USER")

@@ -10,6 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import starting_position
+from headrace.catalog import plan_names
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, QueryState, Store
 from headrace.catalog.policy import Requirement
@@ -186,7 +187,7 @@ async def drop_entity(statement: DropEntity, run: Execution) -> Outcome:
 def _refuse_written(place: tuple[str, ...], name: QualifiedName, run: Execution) -> None:
     """Raise UserError 2BP01 if a running query writes its dead letters or late rows there: no relation need be over them."""
     for query in run.catalog.unfinished_queries():
-        if query.actual_state is not QueryState.TERMINATED and place in query.places:
+        if query.actual_state is not QueryState.TERMINATED and place in plan_names.places(query.plan):
             known = run.knows(query)
             raise UserError(
                 SqlState.DEPENDENT_OBJECTS_EXIST,

@@ -14,7 +14,7 @@ from headrace.statements.base import Execution
 
 def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
     """Raise UserError 3D008 if a plan uses an exclusive read of another unterminated query, or the same exclusive read twice."""
-    readings = Counter(_readings(plan, run))
+    readings = Counter(exclusive_readings(plan, run))
     for reading, count in readings.items():
         if count > 1:
             raise UserError(
@@ -24,7 +24,7 @@ def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
                 span=span,
             )
     for query in run.catalog.unfinished_queries() if readings else ():
-        shared = readings.keys() & set(_readings(SparkPlan.from_json(query.plan), run))
+        shared = readings.keys() & set(exclusive_readings(SparkPlan.from_json(query.plan), run))
         if shared:
             known = run.knows(query)
             named = f"the query {query.name or query.id}" if known else "another query"
@@ -38,7 +38,8 @@ def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
             )
 
 
-def _readings(plan: SparkPlan, run: Execution) -> Iterator[str]:
+def exclusive_readings(plan: SparkPlan, run: Execution) -> Iterator[str]:
+    """Yield the exclusive reads of a plan, as texts name them."""
     for step in plan.steps:
         store = run.catalog.store(step.store) if isinstance(step, ReadRows) else None
         if isinstance(step, ReadRows) and store is not None:

@@ -24,20 +24,24 @@ from headrace.planner.sinks import ResultSink
 from headrace.planner.table_queries import plan_table_query
 from headrace.sql.ast import Statement
 from headrace.sql.statements.application import Application
-from headrace.sql.statements.query import Explain, InsertInto, SelectStatement
-from headrace.sql.statements.relation import CreateRelation, CreateRelationAs
+from headrace.sql.statements.query import Explain, InsertInto, ReplaceQuery, SelectStatement
+from headrace.sql.statements.relation import CreateRelation, CreateRelationAs, ReplaceRelation
 from headrace.sql.statements.session import Use
 from headrace.statements.application import Draft, Member, drafted
 from headrace.statements.base import REQUIREMENTS, Execution, Outcome, handles
 from headrace.statements.continuous_query import Prepared, bound, prepare
 from headrace.statements.relation import store_name
+from headrace.statements.replacement import prepare_replacement, resolved
 
 
 def _of_explained(statement: Explain, run: Execution) -> Iterable[Requirement]:
     """Yield the privileges of running the statement: a plan reveals everything that it reads."""
     explained = statement.statement
+    if isinstance(explained, ReplaceRelation):
+        explained = resolved(explained, run)
     if not isinstance(
-        explained, SelectStatement | CreateRelation | CreateRelationAs | InsertInto | Application
+        explained,
+        SelectStatement | CreateRelation | CreateRelationAs | InsertInto | Application | ReplaceQuery,
     ):
         return ()
     return REQUIREMENTS[type(explained)](explained, run)
@@ -47,6 +51,8 @@ def _of_explained(statement: Explain, run: Execution) -> Iterable[Requirement]:
 async def explain_statement(statement: Explain, run: Execution) -> Outcome:
     """Plan the statement and create nothing."""
     inner = statement.statement
+    if isinstance(inner, ReplaceRelation):
+        inner = await asyncio.to_thread(resolved, inner, run)
     draft = await drafted(inner, run) if isinstance(inner, Application) else None
     if statement.describe:
         kind, plan = (
@@ -72,7 +78,13 @@ def _explained(statement: Statement, run: Execution) -> str:
         return explain(logical, plan_query(logical, ResultSink()), ResultSink())
     if isinstance(statement, CreateRelationAs | InsertInto):
         prepared = prepare(statement, run)
-        return explain(prepared.logical, prepared.plan, prepared.sink)
+        origin = prepared.origin
+        continued = [f"Continues from {origin.described}"] if origin is not None else []
+        return "\n".join([*continued, explain(prepared.logical, prepared.plan, prepared.sink)])
+    if isinstance(statement, ReplaceQuery):
+        replacement = prepare_replacement(statement, run)
+        prepared, changes = replacement.prepared, replacement.comparison.lines()
+        return "\n".join([*changes, explain(prepared.logical, prepared.plan, prepared.sink)])
     raise _unexplained(statement)
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.catalog.access import Grant, Privilege
-from headrace.catalog.objects import Query
 from headrace.catalog.policy import Requirement, named, privileges_on
 from headrace.core.errors import UserError
 from headrace.core.names import Identifier
@@ -102,17 +101,15 @@ def giving(target: object, role: Identifier, run: Execution) -> Iterator[Require
 
 
 def check_recipient(role: Identifier, run: Execution) -> None:
-    """Raise UserError 42501 for a role that the user does not hold and the active role may not grant, 3D001 for one that is not there."""
+    """Raise UserError 42501 for a role that the user does not hold and the active role may not grant, 3D001 for a role that does not
+    exist."""
     if not run.may_grant(run.named_role(role)):
         run.check_role(role)
 
 
 async def give(target: object, role: Identifier, run: Execution) -> None:
     """Make `role` the owner of an object; grants on the object stay. See `giving`."""
-    if isinstance(target, Query):
-        await asyncio.to_thread(run.catalog.change_query, target.id, owner=role.name)
-    else:
-        await asyncio.to_thread(run.catalog.change_owner, target, role.name)
+    await asyncio.to_thread(run.catalog.change_owner, target, role.name)
     run.services.engine.wake()
 
 

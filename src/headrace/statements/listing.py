@@ -23,6 +23,7 @@ from headrace.sql.statements.function_source import ListFunctionSources
 from headrace.sql.statements.organization import ListOrganizations
 from headrace.sql.statements.query import ListQueries
 from headrace.sql.statements.role import ListRoles
+from headrace.sql.statements.savepoint import ListSavepoints
 from headrace.sql.statements.schema_registry import ListSchemaRegistries
 from headrace.sql.statements.secret import ListSecrets
 from headrace.sql.statements.store import ListStores
@@ -180,6 +181,19 @@ LISTED_RELATIONS = Projection(
 ROLES = Projection(
     "roles", {"Name": "name", "IsCurrent": "is_current", "Owner": "owner", "CreatedAt": "created_at"}
 )
+SAVEPOINTS = Projection(
+    "savepoints",
+    {
+        "Name": "name",
+        "QueryID": "query_id",
+        "QueryName": "query_name",
+        "QueryVersion": "query_version",
+        "Sink": "sink_fqn",
+        "Batch": "batch",
+        "Size": "size_bytes",
+        **_OWNED,
+    },
+)
 SCHEMAS = Projection(
     "schemas",
     {
@@ -244,6 +258,7 @@ _lists(ListInvitations, INVITATIONS, requires=on_organization(Privilege.MANAGE_M
 _lists(ListOrganizations, ORGANIZATIONS)
 _lists(ListQueries, QUERIES)
 _lists(ListRoles, ROLES, is_available=True)
+_lists(ListSavepoints, SAVEPOINTS)
 _lists(ListSchemaRegistries, SCHEMA_REGISTRIES)
 _lists(ListSecrets, SECRETS)
 _lists(ListStores, STORES)

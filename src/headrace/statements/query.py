@@ -10,40 +10,70 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryState
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import Span, UserError
-from headrace.core.names import QualifiedName, RelationName
+from headrace.core.names import QualifiedName
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
+from headrace.core.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR
 from headrace.engine.drivers import usable_pool
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
-from headrace.sql.statements.query import DescribeQuery, RestartQuery, TerminateQuery
+from headrace.sql.statements.query import DescribeQuery, ExplainWhy, RestartQuery, TerminateQuery
 from headrace.sql.statements.relation import StartRelation, StopRelation
 from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, moment_text, relation_ddl
 from headrace.statements.continuous_query import refuse_cycle_of, refuse_taken_name
 from headrace.statements.relation import relation_of_kind
+from headrace.statements.savepoint import described, save
+from headrace.statements.system.activity import findings_of, versions_of
 
 
-def _on_query(privilege: Privilege) -> Requirements[DescribeQuery | TerminateQuery | RestartQuery]:
+def _on_query(
+    privilege: Privilege,
+) -> Requirements[DescribeQuery | ExplainWhy | TerminateQuery | RestartQuery]:
     return lambda statement, run: [Requirement(privilege, run.query(statement.reference))]
 
 
 @handles(DescribeQuery, requires=_on_query(Privilege.USAGE))
 async def describe_query(statement: DescribeQuery, run: Execution) -> Outcome:
-    """Return rows of properties and values, or the rows of `HISTORY`, `EVENTS`, `METRICS` or `STATE`."""
+    """Return rows of properties and values, or the rows of `HISTORY`, `EVENTS`, `METRICS`, `STATE` or `VERSIONS`."""
     query = await asyncio.to_thread(run.query, statement.reference)
-    sides = {"HISTORY": _history, "EVENTS": _events, "METRICS": _metrics, "STATE": _state}
+    sides = {
+        "HISTORY": _history,
+        "EVENTS": _events,
+        "METRICS": _metrics,
+        "STATE": _state,
+        "VERSIONS": _versions,
+    }
     return Outcome(await asyncio.to_thread(sides.get(statement.aspect or "", _facts), query, run))
+
+
+@handles(ExplainWhy, requires=_on_query(Privilege.USAGE))
+async def explain_why(statement: ExplainWhy, run: Execution) -> Outcome:
+    """Return the findings about a query, the most likely cause of missing output first; no row if nothing is known to be wrong."""
+    query = await asyncio.to_thread(run.query, statement.reference)
+    columns = [
+        ("Code", VARCHAR),
+        ("Step", VARCHAR),
+        ("Since", TIMESTAMP),
+        ("Finding", VARCHAR),
+        ("Remedy", VARCHAR),
+    ]
+    return Outcome(result(columns, await asyncio.to_thread(findings_of, query, run)))
 
 
 @handles(TerminateQuery, requires=_on_query(Privilege.OWNERSHIP))
 async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
-    """Request the end of a query, which follows soon after; terminating a terminated query changes nothing."""
+    """Request the end of a query, which follows soon after; terminating a terminated query changes nothing. A savepoint is that of the
+    last batch of the query."""
     query = await asyncio.to_thread(run.query, statement.reference)
+    saved = []
+    if statement.savepoint is not None:
+        savepoint = await save(statement.savepoint, query, statement.reference.span, run, hold=True)
+        saved = [described(savepoint)]
     if query.desired_state is not DesiredState.TERMINATED:
         await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
         run.services.engine.wake()
-    return Outcome(ddl("query", query.id, "TERMINATE", f"query {query.id} is being terminated", [query.id]))
+    summary = "; ".join([f"query {query.id} is being terminated", *saved])
+    return Outcome(ddl("query", query.id, "TERMINATE", summary, [query.id]))
 
 
 @handles(RestartQuery, requires=_on_query(Privilege.OWNERSHIP))
@@ -100,7 +130,7 @@ async def start_relation(statement: StartRelation, run: Execution) -> Outcome:
             span=statement.name.span,
         )
     stopped = [query for query in writers if query.desired_state is DesiredState.STOPPED]
-    starting = [query for query in stopped if not _missing(query, run)] or stopped
+    starting = [query for query in stopped if not run.catalog.dropped_uses(query)] or stopped
     for query in starting:
         await asyncio.to_thread(_restart, query, statement.name.span, run)
     run.services.engine.wake()
@@ -114,19 +144,14 @@ def _answer(name: QualifiedName, run: Execution, command: str, queries: list[Que
     return relation_ddl(run.relation(name), command, f"stays: {note}")
 
 
-def _missing(query: Query, run: Execution) -> list[RelationName]:
-    used = (*query.sinks, *query.sources)
-    return [name for name in used if not query.was_made_with(run.catalog.relation(name))]
-
-
 def _restart(query: Query, span: Span | None, run: Execution) -> None:
-    """Request a start in one transaction, so that no relation of the query is dropped meanwhile."""
+    """Request a start in one transaction, so that nothing that the query uses is dropped meanwhile."""
     with run.catalog.transaction():
-        missing = _missing(query, run)
-        if missing:
+        if dropped := run.catalog.dropped_uses(query):
+            kind, path = dropped[0]
             raise UserError(
-                SqlState.RELATION_NOT_FOUND,
-                f"the query {query.id} cannot be restarted: its relation {missing[0]} was dropped",
+                kind.missing,
+                f"the query {query.id} cannot be restarted: {kind.described(path)} was dropped",
                 hint="Create a new query.",
                 span=span,
             )
@@ -178,6 +203,18 @@ def _history(query: Query, run: Execution) -> ResultSet:
     """Return the versions. The Go driver reads the first row (client-contract, section 3.2): its cells are never NULL."""
     columns = [("State", VARCHAR), ("Messages", VARCHAR), ("UpdatedAt", TIMESTAMP)]
     return result(columns, [(query.actual_state.value, _message(query, run) or "", query.updated_at)])
+
+
+def _versions(query: Query, run: Execution) -> ResultSet:
+    columns = [
+        ("Version", INTEGER),
+        ("State", VARCHAR),
+        ("Since", TIMESTAMP),
+        ("Until", TIMESTAMP),
+        ("Query", VARCHAR),
+    ]
+    rows = versions_of(query, run.catalog.versions.of(query))
+    return result([*columns, ("Message", VARCHAR)], list(rows))
 
 
 def _events(query: Query, run: Execution) -> ResultSet:

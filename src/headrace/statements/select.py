@@ -20,6 +20,7 @@ from headrace.sql.statements.query import SelectStatement
 from headrace.statements.base import Execution, Outcome, handles
 from headrace.statements.continuous_query import bound, of_select
 from headrace.statements.exclusive import refuse_shared
+from headrace.statements.resuming import refuse_resume
 from headrace.statements.system import rows_of
 
 
@@ -34,6 +35,7 @@ def _reading(statement: SelectStatement, run: Execution) -> Iterator[Requirement
 async def select(statement: SelectStatement, run: Execution) -> Outcome:
     """Return a bounded result if every source is a materialized view or a system relation, otherwise a channel."""
     logical = await asyncio.to_thread(bound, statement.select, run)
+    refuse_resume(logical.properties.resume, "a SELECT of rows")
     if run.checking:
         await asyncio.to_thread(_planned, logical)
         return Outcome(ResultSet())

@@ -18,7 +18,10 @@ from sqlalchemy import NullPool, create_engine
 from headrace.catalog import tables
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.keys import CommandKeys, FileKeys, GivenKeys
+from headrace.catalog.kinds.relation import RELATION
+from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import (
+    ComputePool,
     Database,
     DescriptorSource,
     DesiredState,
@@ -90,7 +93,7 @@ def query() -> Query:
         "INSERT …",
         "{}",
         NAME,
-        (RelationName("d", "public", "source"),),
+        (NAME,),
         "default_pool",
         "sysadmin",
         NOW,
@@ -325,7 +328,44 @@ def test_a_query_that_runs_keeps_its_relations_also_from_cascade(catalog: Catalo
     catalog.drop(catalog.database("d"), cascade=True)
     after = catalog.query(running.id)
     assert after is not None
-    assert not after.uses, "what it was made with is gone, whatever gets its name"
+    assert catalog.dropped_uses(after) == [(RELATION, NAME.path)], "whatever gets its name"
+
+
+def test_a_query_uses_what_its_plan_names_and_its_compute_pool(catalog: Catalog) -> None:
+    filled(catalog)
+    catalog.create_store(dataclasses.replace(store(), name="dead", id="dead-letters"))
+    catalog.create_schema_registry(registry())
+    catalog.create_compute_pool(ComputePool("p", "small", "sysadmin", NOW, NOW))
+    plan = {
+        "steps": [{"store": "dead", "entity": ["left", "out"]}, {"key": {"registry": "r"}, "value": None}]
+    }
+    running = dataclasses.replace(query(), plan=json.dumps(plan), compute_pool="p")
+    catalog.create_query(running)
+    for target in (catalog.store("dead"), catalog.schema_registry("r"), catalog.compute_pool("p")):
+        with pytest.raises(UserError, match=f"is referenced by the running query {running.id}"):
+            catalog.drop(target)
+    catalog.set_desired_state(running.id, DesiredState.TERMINATED)
+    catalog.record_query_state(running.id, QueryState.TERMINATED)
+    for target in (catalog.store("dead"), catalog.compute_pool("p")):
+        catalog.drop(target)
+    catalog.create_store(dataclasses.replace(store(), name="dead", id="another"))
+    ended = catalog.query(running.id)
+    assert ended is not None
+    assert catalog.dropped_uses(ended) == [(STORE, ("dead",))], "another store has its name now"
+    with pytest.raises(UserError, match="requires the compute pool p, which does not exist"):
+        catalog.request_restart(running.id)
+    catalog.create_compute_pool(pool := ComputePool("p", "small", "sysadmin", NOW, NOW))
+    catalog.request_restart(running.id)
+    assert catalog.snapshot().queries_using([pool]), "a query that starts again uses the pool of that name"
+
+
+def test_a_query_of_a_store_that_was_dropped_meanwhile_is_not_created(catalog: Catalog) -> None:
+    filled(catalog)
+    late = dataclasses.replace(query(), plan=json.dumps({"steps": [{"store": "gone"}]}))
+    with pytest.raises(UserError, match="requires the store gone, which does not exist") as failure:
+        catalog.create_query(late)
+    assert failure.value.state is SqlState.STORE_NOT_FOUND
+    assert catalog.queries() == []
 
 
 def test_a_name_that_was_dropped_is_another_object_when_it_is_made_again(catalog: Catalog) -> None:
@@ -339,7 +379,7 @@ def test_a_name_that_was_dropped_is_another_object_when_it_is_made_again(catalog
     catalog.create_relation(again)
     after = catalog.query(running.id)
     assert after is not None
-    assert not after.was_made_with(again)
+    assert again.id not in after.uses
     assert catalog.writers(again) == []
 
 
@@ -376,6 +416,8 @@ def test_a_failed_transaction_leaves_nothing(catalog: Catalog) -> None:
 
 
 def test_queries_that_have_ended_as_wanted_are_not_read_again(catalog: Catalog, place: Place) -> None:
+    filled(catalog)
+
     def made(desired: DesiredState, actual: QueryState) -> str:
         created = dataclasses.replace(query(), id=str(uuid.uuid4()))
         catalog.create_query(created)
@@ -418,6 +460,7 @@ def test_a_query_remembers_its_states_and_a_restart_is_a_new_generation(catalog:
 
 
 def test_what_was_seen_of_an_earlier_run_does_not_undo_a_restart(catalog: Catalog) -> None:
+    filled(catalog)
     running = query()
     catalog.create_query(running)
     catalog.request_restart(running.id)
@@ -464,8 +507,23 @@ def test_the_migrations_make_exactly_the_tables_that_the_code_uses(place: Place)
     ] == []
 
 
+def test_a_rename_in_a_draft_reaches_its_queries(catalog: Catalog) -> None:
+    filled(catalog)
+    stored, drafted = query(), query()
+    catalog.create_query(stored)
+    draft = catalog.draft()
+    draft.create_query(drafted)
+    draft.set_desired_state(stored.id, DesiredState.TERMINATED)
+    draft.rename(draft.relation(NAME), "orders")
+    following = draft.snapshot().queries
+    assert {following[key].sink.name for key in (stored.id, drafted.id)} == {"orders"}
+    assert following[stored.id].desired_state is DesiredState.TERMINATED, "the draft's own change stays"
+    assert catalog.snapshot().queries[stored.id].sink == NAME
+
+
 def test_what_has_another_name_keeps_its_id_and_all_that_knows_it(catalog: Catalog, place: Place) -> None:
     given = filled(catalog)
+    catalog.create_schema_registry(registry())
     plan = {"version": 3, "steps": [{"step": "read_entity", "store": "k"}, {"value": {"registry": "r"}}]}
     running = dataclasses.replace(query(), plan=json.dumps(plan))
     catalog.create_query(running)
@@ -493,7 +551,7 @@ def test_what_has_another_name_keeps_its_id_and_all_that_knows_it(catalog: Catal
     assert (store.id, store.properties) == (sealed.id, sealed.properties)
     (kept, ended) = (again.query(running.id), again.query(other.id))
     assert kept
-    assert (kept.was_made_with(renamed), kept.sink) == (True, renamed.name)
+    assert (renamed.id in kept.uses, kept.sink) == (True, renamed.name)
     assert json.loads(kept.plan)["steps"][0]["store"] == "kafka"
     assert ended
     assert ended.sink == dropped.name

@@ -25,7 +25,7 @@ from headrace.catalog.objects import (
     ViewDefinition,
 )
 from headrace.catalog.secrets import SecretBox
-from headrace.core.errors import InternalError
+from headrace.core.errors import InternalError, UserError
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, VARCHAR, Struct
@@ -142,10 +142,10 @@ def test_queries_know_the_very_relations_that_they_were_made_with(catalog: Catal
     running, terminated, errored = sorted(catalog.queries(), key=lambda query: query.id)
     view, orders = catalog.relation(TOTALS), catalog.relation(ORDERS)
     assert running.actual_state is QueryState.RUNNING
-    assert (running.was_made_with(view), running.was_made_with(orders)) == (True, True)
+    assert (view.id in running.uses, orders.id in running.uses) == (True, True)
     assert [state.value for _, state, _ in catalog.query_events(terminated.id)] == ["starting", "terminated"]
     assert (errored.message, errored.restarts) == ("bad record", 2)
-    assert (errored.was_made_with(view), errored.was_made_with(orders)) == (False, True), "a view made later"
+    assert (view.id in errored.uses, orders.id in errored.uses) == (False, True), "a view made later"
     assert [query.id for query in catalog.writers(view)] == [running.id, terminated.id]  # type: ignore[arg-type]
     assert [query.id for query in catalog.unfinished_queries()] == [errored.id, running.id]
 
@@ -164,6 +164,31 @@ def before(tmp_path: Path) -> Callable[[str], Path]:
         return tmp_path
 
     return made
+
+
+def test_queries_use_the_stores_registries_and_pools_that_are_not_younger(
+    before: Callable[[str], Path],
+) -> None:
+    plan = {
+        "steps": [
+            {"store": "k", "value": {"registry": "r"}},
+            {"store": "pg", "value": "json"},
+            {"store": "no"},
+        ]
+    }
+    running, ended = (f"20000000-0000-4000-8000-00000000000{number}" for number in (1, 2))
+    younger = "UPDATE objects SET created_at = 9000000000000000 WHERE kind = 'store' AND name = 'pg'"
+    catalog = Catalog.open(before(f"UPDATE queries SET plan = '{json.dumps(plan)}'; {younger}"))
+    queries = {query.id: query for query in catalog.queries()}
+    for query in (queries[running], queries[ended]):
+        named = (catalog.store("k"), catalog.schema_registry("r"), catalog.compute_pool("default_pool"))
+        assert {value.id for value in named if value is not None} <= query.uses
+        assert None not in named
+        assert catalog.store("pg").id not in query.uses  # type: ignore[union-attr]
+    assert catalog.writers(catalog.relation(TOTALS))[0].id == running  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=f"the running query {running}"):
+        catalog.drop(catalog.schema_registry("r"), cascade=True)
+    catalog.close()
 
 
 def test_queries_over_views_need_what_the_owners_of_the_views_need(before: Callable[[str], Path]) -> None:

@@ -9,6 +9,7 @@ import datetime
 from dataclasses import replace
 from pathlib import Path
 
+from harness.checkpoint import write_checkpoint
 from harness.reference_page import assert_documented, documented, kinds
 from harness.session import open_session
 from headrace.catalog.objects import Invitation, Principal
@@ -63,7 +64,7 @@ STATEMENTS = [
     "ALTER STORE other RENAME TO unused",
     "DESCRIBE RELATION COLUMNS orders",
     "CREATE MATERIALIZED VIEW best AS SELECT n FROM orders QUERY WITH ('query.name' = best)",
-    "INSERT INTO orders SELECT n FROM lab.tests.orders",
+    "INSERT INTO orders SELECT n FROM lab.tests.orders QUERY WITH ('query.name' = copied)",
     "SELECT n FROM best",
     "BEGIN APPLICATION app CREATE MATERIALIZED VIEW of_app AS SELECT n FROM orders; END APPLICATION",
     "LIST QUERIES",
@@ -72,7 +73,16 @@ STATEMENTS = [
     "DESCRIBE QUERY EVENTS best",
     "DESCRIBE QUERY METRICS best",
     "DESCRIBE QUERY STATE best",
+    "DESCRIBE QUERY VERSIONS best",
+    "EXPLAIN WHY best",
     "RESTART QUERY best",
+    "ALTER QUERY copied AS SELECT n + 1 AS n FROM lab.tests.orders",
+    "ALTER QUERY copied ROLLBACK TO VERSION 1",
+    "CREATE OR REPLACE MATERIALIZED VIEW replaced AS SELECT n FROM orders",
+    "CREATE SAVEPOINT s ON QUERY copied",
+    "LIST SAVEPOINTS",
+    "DESCRIBE SAVEPOINT s",
+    "DROP SAVEPOINT s",
     "STOP MATERIALIZED VIEW best",
     "START MATERIALIZED VIEW best",
     "TERMINATE QUERY best",
@@ -104,6 +114,7 @@ STATEMENTS = [
     "GRANT OWNERSHIP ON DATABASE lab TO ROLE sysadmin",
     "DROP ROLE analyst",
     "USE ROLE orgadmin",
+    "CREATE SAVEPOINT IF NOT EXISTS saved FROM 'of another server'",
     "ALTER SCHEMA shop.public DISABLE MANAGED ACCESS",
     "USE ROLE sysadmin",
     "CAN I CREATE_QUERY",
@@ -145,6 +156,11 @@ async def test_the_page_names_every_column_of_every_answer(tmp_path: Path) -> No
     async with open_session(tmp_path) as session:
         session.principal = replace(session.principal, roles=("orgadmin",))
         for text in STATEMENTS:
+            if text == "CREATE SAVEPOINT s ON QUERY copied":
+                copied = session.catalog.query_by_name("copied")
+                assert copied is not None
+                write_checkpoint(tmp_path / "checkpoints" / copied.id, batches=3)
+                session.save("saved", copied)
             (statement,) = parse(text)
             kind = type(statement).__name__
             columns = [column.name for column in (await session.run(text)).columns]

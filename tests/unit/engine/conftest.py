@@ -17,18 +17,29 @@ import pytest
 
 from harness.patience import PATIENCE_S
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import ComputePool, PoolIntent, Query, QueryKind, QueryState, Store
+from headrace.catalog.objects import (
+    ComputePool,
+    PoolIntent,
+    Query,
+    QueryKind,
+    QueryState,
+    Relation,
+    RelationKind,
+    Store,
+)
 from headrace.core.names import RelationName
+from headrace.core.schema import Schema
 from headrace.core.settings import Settings
 from headrace.engine.engine import Engine
 from headrace.planner.physical import Column, ReadEntity, SparkPlan, WriteEntity, WriteResults, WriteView
 
 FAKE_DRIVER = Path(__file__).with_name("fake_driver.py")
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+SOURCE, SINK = (RelationName("bench", "public", name) for name in ("in", "out"))
 
 
 def plan(entity: str, *, sink: str = "entity", view: str = "", bounded: bool = False) -> SparkPlan:
-    """A plan whose first entity tells the fake driver what to do."""
+    """Return a plan whose first entity selects the behaviour of the fake driver."""
     read = ReadEntity(id="s1", store="store_1", connector="kafka", entity=(entity,))
     if sink == "results":
         return SparkPlan(
@@ -56,6 +67,9 @@ class Bench:
             out.write_table(table)
         self.catalog = Catalog.open(folder, catalog_url)
         self.catalog.create_store(Store("store_1", "kafka", "sysadmin", NOW, NOW, {"uris": "localhost:1"}))
+        self.catalog.create_database(SINK.database, "sysadmin")
+        for name in (SOURCE, SINK):
+            self.relation(name.name)
         self.settings = Settings(
             data_dir=folder,
             reconcile_interval_ms=50,
@@ -71,8 +85,16 @@ class Bench:
         command = (sys.executable, str(FAKE_DRIVER), "--journal", str(self.journal_file))
         return Engine(self.catalog, self.settings, driver_command=command)
 
+    def relation(self, name: str) -> Relation:
+        """Return a new stream."""
+        relation = Relation(
+            replace(SINK, name=name), RelationKind.STREAM, Schema(()), "sysadmin", NOW, NOW, store="store_1"
+        )
+        self.catalog.create_relation(relation)
+        return relation
+
     def pool(self, name: str, **options: Any) -> ComputePool:
-        """A compute pool, wanted running."""
+        """Create a compute pool that should run."""
         self.catalog.create_compute_pool(ComputePool(name, "small", "sysadmin", NOW, NOW, **options))
         self.engine.wake()
         return self.stored_pool(name)
@@ -90,8 +112,10 @@ class Bench:
     async def until_pool(self, name: str, state: str) -> None:
         await self.until(lambda: self.engine.pool_state(name)[0] == state)
 
-    def query(self, entity: str, *, pool: str | None = None, **options: Any) -> str:
-        """A continuous query, wanted running."""
+    def query(
+        self, entity: str, *, pool: str | None = None, writes: RelationName = SINK, **options: Any
+    ) -> str:
+        """Create a continuous query that should run, and return its id."""
         query_id = str(uuid.uuid4())
         self.catalog.create_query(
             Query(
@@ -101,8 +125,8 @@ class Bench:
                 kind=QueryKind.INSERT_INTO,
                 sql="INSERT …",
                 plan=plan(entity, **options).to_json(),
-                sink=RelationName("d", "s", "out"),
-                sources=(RelationName("d", "s", "in"),),
+                sink=writes,
+                sources=(SOURCE,),
                 compute_pool=pool or self.catalog.default_compute_pool,
                 owner="sysadmin",
                 created_at=NOW,

@@ -59,8 +59,8 @@ class FakeDriver:
             out.write(json.dumps({"pid": os.getpid(), **values}) + "\n")
 
     def run(self) -> None:
-        self.send("ready", pid=os.getpid(), spark_version="none", start_ms=1)
         self.note(type="ready", options=self.options)
+        self.send("ready", pid=os.getpid(), spark_version="none", start_ms=1)
         while True:
             body, payload = HEADER.unpack(self.read(HEADER.size))
             message = json.loads(self.read(body))
@@ -73,7 +73,13 @@ class FakeDriver:
                         self.acked.notify_all()
                 case "start_query":
                     query, generation = message["query_id"], message["generation"]
-                    self.note(type="start", id=query, generation=generation, stores=message["stores"])
+                    self.note(
+                        type="start",
+                        id=query,
+                        generation=generation,
+                        stores=message["stores"],
+                        checkpoint=message["checkpoint"],
+                    )
                     self.stopped.discard(query)
                     self.generations[query] = generation
                     if message["plan"]["steps"][0]["entity"] == ["stubborn"]:

@@ -19,9 +19,8 @@ from headrace.catalog.objects import DesiredState, PoolIntent, QueryState
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
-from headrace.engine import backlog, supervisor
-from headrace.engine.lateness import Lateness
-from headrace.engine.protocol import DRIVER_REFUSED, QueryProgress
+from headrace.engine import findings
+from headrace.engine.protocol import DRIVER_REFUSED
 from headrace.planner.physical import PLAN_VERSION, SparkPlan, WriteView
 from headrace.planner.view_reads import ViewRead
 from tests.unit.engine.conftest import plan
@@ -53,26 +52,6 @@ async def test_a_query_reports_that_nearly_all_rows_are_late(bench: Bench) -> No
     assert "were behind the watermark (2100-01-01 00:00:00)" in (bench.engine.notice(query) or "")
     await bench.until_state(other, S.RUNNING)
     assert bench.engine.notice(other) is None
-    lateness = Lateness()
-    figures = {"query_id": "q", "input_rows_per_second": 1.0, "batch_duration_ms": 1}
-    lateness.add(QueryProgress(batch_id=1, input_rows=900, late_rows=900, **figures))
-    assert lateness.message()
-    lateness.add(QueryProgress(batch_id=2, input_rows=101, late_rows=0, **figures))
-    assert lateness.message() is None
-
-
-def test_a_query_for_which_a_store_keeps_much_of_its_log_says_so() -> None:
-    figures = {
-        "query_id": "q",
-        "batch_id": 1,
-        "input_rows": 1,
-        "input_rows_per_second": 1.0,
-        "batch_duration_ms": 1,
-    }
-    progress = QueryProgress(backlog_bytes={"public.a": 5, "public.b": 3 * 2**20}, **figures)
-    assert "public.b retains 3 MiB of its log" in (backlog.message(progress, 2**20) or "")
-    assert backlog.message(progress, 2**30) is None
-    assert backlog.message(QueryProgress(**figures), 0) is None
 
 
 async def test_an_error_of_the_user_ends_a_query_until_it_is_restarted(bench: Bench) -> None:
@@ -127,9 +106,10 @@ async def test_a_store_is_silent_while_a_query_waits_for_it(bench: Bench) -> Non
 async def test_a_query_that_has_no_batch_after_a_while_says_so(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "FIRST_BATCH_S", 0.0)
+    monkeypatch.setattr(findings, "FIRST_BATCH_S", 0.0)
     await bench.engine.start()
     query, other = bench.query("runs"), bench.query("waits")
+    bench.end_silence()
     await bench.until(lambda: bench.engine.notice(other))
     assert "no batch has ended in the 0 s since the query was started" in (bench.engine.notice(other) or "")
     await bench.until(lambda: bench.engine.progress(query))
@@ -287,9 +267,11 @@ async def test_the_checkpoint_of_a_query_is_kept_until_the_query_is_forgotten(be
 
 async def test_a_start_removes_the_checkpoints_that_a_killed_server_has_left(bench: Bench) -> None:
     """A query that cannot be restarted, since its sink was dropped, and an interactive one leave checkpoints."""
-    goes_on, dropped = bench.query("runs"), bench.query("runs")
+    sink = bench.relation("dropped")
+    goes_on, dropped = bench.query("runs"), bench.query("runs", writes=sink.name)
     bench.catalog.set_desired_state(dropped, DesiredState.TERMINATED)
     bench.catalog.record_query_state(dropped, S.TERMINATED)
+    bench.catalog.drop(sink)
     folders = {name: bench.folder / "checkpoints" / name for name in (goes_on, dropped, "interactive-1")}
     for folder in folders.values():
         (folder / "offsets").mkdir(parents=True)

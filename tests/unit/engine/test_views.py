@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from harness.epochs import KEYED, batch, epoch, reads_of
+from harness.patience import PATIENCE_S
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
@@ -40,7 +41,7 @@ def views(tmp_path: Path) -> Iterator[ViewStore]:
 
 
 def ask(views: ViewStore, sql: str) -> list[tuple[Any, ...]]:
-    return views.query(sql, reads=reads_of(sql))[1]
+    return views.query(sql, reads=reads_of(sql), timeout_s=PATIENCE_S)[1]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,9 @@ def test_failing_arithmetic_is_reported_in_the_dialects_terms(
 GREEDY = "SELECT length(replace(repeat('a', 30000), 'a', repeat('b', 60000)))"
 
 
-async def test_a_query_that_needs_too_much_memory_ends_alone(views: ViewStore) -> None:
+async def test_a_query_that_needs_too_much_memory_ends_alone(tmp_path: Path) -> None:
+    views = opened(tmp_path / "views.duckdb", memory_mb=256)
+    views.create("v-1", KEYED, ["k"])
     views.apply(epoch(0), batch([{"k": "a", "n": 1}]))
     loop = asyncio.get_running_loop()
 
@@ -191,9 +194,10 @@ async def test_a_query_that_needs_too_much_memory_ends_alone(views: ViewStore) -
         with pytest.raises(UserError) as caught:
             await greedy
         assert caught.value.state is SqlState.OUT_OF_MEMORY
-        assert "512 MiB" in caught.value.message
+        assert "256 MiB" in caught.value.message
         assert "HEADRACE_SNAPSHOT_MEMORY_MB" in (caught.value.hint or "")
     assert pid.memory_info().rss - before < 100 * 2**20
+    views.close()
 
 
 def test_a_killed_worker_is_replaced(views: ViewStore, tmp_path: Path) -> None:

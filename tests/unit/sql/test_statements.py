@@ -81,9 +81,12 @@ from headrace.sql.statements.privilege import CanI
 from headrace.sql.statements.query import (
     DescribeQuery,
     Explain,
+    ExplainWhy,
     InsertInto,
     ListQueries,
+    ReplaceQuery,
     RestartQuery,
+    RollBackQuery,
     SelectStatement,
     TerminateQuery,
 )
@@ -93,10 +96,18 @@ from headrace.sql.statements.relation import (
     DescribeRelation,
     DropRelation,
     ListRelations,
+    ReplaceRelation,
     StartRelation,
     StopRelation,
 )
 from headrace.sql.statements.role import CreateRole, DescribeRole, DropRole, ListRoles
+from headrace.sql.statements.savepoint import (
+    CreateSavepoint,
+    DescribeSavepoint,
+    DropSavepoint,
+    ImportSavepoint,
+    ListSavepoints,
+)
 from headrace.sql.statements.schema import CreateSchema, DescribeSchema, DropSchema, ListSchemas, ManageAccess
 from headrace.sql.statements.schema_registry import (
     CreateSchemaRegistry,
@@ -252,6 +263,28 @@ STATEMENTS = [
     ("stop materialized view a.b.c", StopRelation),
     ('TERMINATE QUERY "My query"', TerminateQuery),
     (f"RESTART QUERY {QUERY_ID}", RestartQuery),
+    (f"ALTER QUERY {QUERY_ID} AS SELECT a FROM r QUERY WITH ('state.ttl.millis' = 5)", ReplaceQuery),
+    ('alter query d."Q" as with x as (select a from r) select a from x', ReplaceQuery),
+    ("ALTER QUERY q ROLLBACK TO VERSION 12", RollBackQuery),
+    ("TERMINATE QUERY q WITH SAVEPOINT s", TerminateQuery),
+    (f"CREATE SAVEPOINT s ON QUERY {QUERY_ID}", CreateSavepoint),
+    ('create savepoint if not exists "S" on query d.public."Q"', CreateSavepoint),
+    (f"CREATE SAVEPOINT IF NOT EXISTS s FROM '{QUERY_ID}'", ImportSavepoint),
+    ("DROP SAVEPOINT s", DropSavepoint),
+    ("DESCRIBE SAVEPOINT s", DescribeSavepoint),
+    ("LIST SAVEPOINTS", ListSavepoints),
+    ("ALTER SAVEPOINT s RENAME TO t", Rename),
+    ("GRANT USAGE ON SAVEPOINT s TO ROLE r", GrantPrivileges),
+    ("CREATE OR REPLACE STREAM s WITH ('topic' = 't') AS SELECT a FROM r", ReplaceRelation),
+    (
+        "create or replace materialized view d.public.v AS select a from r query with ('query.name' = q)",
+        ReplaceRelation,
+    ),
+    ("EXPLAIN CREATE OR REPLACE CHANGELOG c AS SELECT a FROM r", Explain),
+    ("EXPLAIN WHY sales", ExplainWhy),
+    (f"explain why query {QUERY_ID}", ExplainWhy),
+    ("EXPLAIN WHY QUERY", ExplainWhy),
+    ("EXPLAIN ALTER QUERY q AS SELECT a FROM r", Explain),
     ("EXPLAIN SELECT a FROM r", Explain),
     ("EXPLAIN VERBOSE INSERT INTO r SELECT a FROM x", Explain),
     ("DESCRIBE CREATE STREAM s AS SELECT a FROM r", Explain),

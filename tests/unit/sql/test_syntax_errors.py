@@ -25,6 +25,7 @@ SYNTAX = [
     ),
     ("SELECT a FROM t WITH ('b'='c') ‸AS‸ d", "expected the alias before WITH (…), found 'AS'"),
     ("SELECT f(a ‸FROM‸ t", "expected ',' or ')' in the arguments of f, found 'FROM'"),
+    ("SELECT sum(a) ‸FILTER‸ w FROM t", "expected ',', a clause or the end of the query, found 'FILTER'"),
     ("SELECT a FROM t LIMIT ‸'x'‸", "expected a whole number after LIMIT, found a string"),
     ("SELECT a FROM t WHERE a BETWEEN 1 ‸2‸", "expected AND and the upper bound, found '2'"),
     ("SELECT CASE WHEN a ‸1‸ END FROM t", "expected THEN, found '1'"),

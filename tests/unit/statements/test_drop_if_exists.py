@@ -1,4 +1,5 @@
-"""DROP … IF EXISTS: what is there goes, what is not is no error, and everything else is as DROP says. CREATE … IF NOT EXISTS too."""
+"""DROP … IF EXISTS: an existing object is dropped, a missing one is no error, and everything else is as with DROP. CREATE … IF NOT EXISTS
+too."""
 
 from __future__ import annotations
 

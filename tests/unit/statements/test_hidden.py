@@ -37,6 +37,7 @@ KINDS = (
     "FUNCTION",
     "SECRET",
     "COMPUTE_POOL",
+    "SAVEPOINT",
     "QUERY",
     "RELATION",
     "STREAM",
@@ -127,6 +128,15 @@ DESCRIBE QUERY {{name}}
 DESCRIBE QUERY EVENTS {{name}}
 TERMINATE QUERY {{name}}
 RESTART QUERY {{name}}
+ALTER QUERY {{name}} AS SELECT n FROM own
+CREATE OR REPLACE MATERIALIZED VIEW s AS {READ}
+ALTER QUERY {{name}} ROLLBACK TO VERSION 1
+TERMINATE QUERY {{name}} WITH SAVEPOINT s
+CREATE SAVEPOINT s ON QUERY {{name}}
+INSERT INTO own SELECT n FROM own QUERY WITH ('resume.from.savepoint' = {{name}})
+INSERT INTO own SELECT n FROM own QUERY WITH ('resume.from.query.id' = {{name}})
+INSERT INTO own SELECT n FROM own QUERY WITH ('resume.from.query.name' = {{name}})
+EXPLAIN WHY {{name}}
 UPDATE COMPUTE_POOL {{name}} WITH ('compute_pool.size' = medium)
 START COMPUTE_POOL {{name}}
 STOP COMPUTE_POOL {{name}}
@@ -173,6 +183,9 @@ NAMES_NOTHING_HIDDEN = {
     "ListFunctions",
     "ListSecrets",
     "ListQueries",
+    "ListSavepoints",
+    # The organization's administrator, who knows everything.
+    "ImportSavepoint",
     "ListComputePools",
     "ListApiTokens",
     "ListInvitations",
@@ -244,6 +257,7 @@ async def organization(session: Session) -> Session:
         "CREATE MATERIALIZED VIEW mine.public.seen WITH ('query.name' = {}) AS SELECT n FROM mine.public.own"
     )
     await session.answer(view.format(HIDDEN) + " WITH ('starting.position' = 'earliest')", ROOT)
+    session.save(HIDDEN, catalog.queries()[0])
     return session
 
 
@@ -277,7 +291,7 @@ async def test_no_statement_distinguishes_hidden_from_missing_objects(organizati
 
 
 async def test_a_query_of_others_is_not_named_by_what_it_stands_in_the_way_of(organization: Session) -> None:
-    """Its relation may be known, its name may be taken, its slot in use: neither its id nor what else it touches is told."""
+    """The query's relation may be known, its name taken, its slot in use: errors reveal neither its id nor its other objects."""
     (query,) = organization.catalog.queries()
     await organization.answer("GRANT SELECT ON RELATION mine.public.seen TO ROLE r", ROOT)
     await organization.answer("GRANT OWNERSHIP ON RELATION mine.public.seen TO ROLE r", ROOT)
@@ -323,7 +337,7 @@ async def test_a_refused_cycle_names_what_the_role_may_know(organization: Sessio
         catalog.create_query(query)
     for query in catalog.queries():
         if query.sources == (theirs,):
-            catalog.change_query(query.id, owner="r")
+            catalog.change_owner(query, "r")
             answer = await said(organization, f'RESTART QUERY "{query.id}"')
             cycle = "a query that you may not see → mine.public.own → a query that you may not see"
             assert answer.startswith(

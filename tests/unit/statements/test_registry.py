@@ -1,4 +1,4 @@
-"""Each statement of the grammar has one handler that says what it requires, and a place in the documentation."""
+"""Each statement of the grammar has one handler that declares its requirements, and a place in the documentation."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def test_every_handler_module_is_registered() -> None:
         "inference",
         "jar",
         "query_names",
+        "resuming",
         "schemas",
         "tables",
     }

@@ -24,10 +24,14 @@ def requirements(session: Session, statements: list[str]) -> Iterator[str]:
 
 async def test_what_each_statement_requires(session: Session) -> None:
     await session.run("CREATE MATERIALIZED VIEW shop.public.v AS SELECT n FROM shop.public.orders")
+    await session.run(
+        "INSERT INTO lab.tests.orders SELECT n FROM shop.public.orders QUERY WITH ('query.name' = copied)"
+    )
     await session.run("CREATE SECRET pin WITH ('type' = generic_string, 'secret_string' = 'open sesame')")
     await session.run("USE DATABASE shop; USE STORE k")
-    (query,) = session.catalog.queries()
-    golden = GOLDEN.read_text().replace("QUERY_ID", query.id)
+    query, copied = session.catalog.queries()
+    session.save("saved", copied)
+    golden = GOLDEN.read_text().replace("QUERY_ID", query.id).replace("COPIED_ID", copied.id)
     statements = [line for line in golden.splitlines() if line and not line.startswith((" ", "#"))]
     expected = [line for line in golden.splitlines() if line and not line.startswith("#")]
     assert list(requirements(session, statements)) == expected

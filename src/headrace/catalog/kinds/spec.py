@@ -34,29 +34,20 @@ class Stored:
         return self.path[-1]
 
 
-@dataclass(frozen=True)
-class KindSpec(Generic[T]):
-    """A kind of object whose values are `T`.
+@dataclass(frozen=True, kw_only=True)
+class ObjectKind(Generic[T]):
+    """A kind of object whose values are `T`, as privileges and texts need it.
 
-    `kind` is the stored name, `parent` the kind of its container (None: the organization) and `word` its name in texts. `write` and
-    `read` convert between a value and its definition; each of `upgrades` converts a definition of one version to the next. `uses`
-    returns the kinds and paths of the objects that it depends on. `renamed` returns the value after an object was renamed, for kinds that
-    store such names. `attached` objects do not prevent a drop of their parent. `privileges` can be granted on an object of the kind,
-    beside OWNERSHIP, which its owner has. `printed` formats a part of a path for texts.
+    `kind` is the stored name, `parent` the kind of its container (None: the organization) and `word` its name in texts. `privileges` can
+    be granted on an object of the kind, beside OWNERSHIP, which its owner has. `printed` formats a part of a path for texts.
     """
 
     kind: str
     value: type[T]
     path: Callable[[T], Path]
-    write: Callable[[T], Definition]
-    read: Callable[[Stored], T]
     duplicate: SqlState
     missing: SqlState
     parent: str | None = None
-    uses: Callable[[T], Iterable[tuple[str, Path]]] = lambda _: ()
-    renamed: Callable[[T, str, str, str], T] = lambda value, _kind, _old, _new: value
-    upgrades: tuple[Callable[[Definition], Definition], ...] = ()
-    attached: bool = False
     privileges: tuple[Privilege, ...] = (Privilege.USAGE,)
     printed: Callable[[str], str] = printed
 
@@ -68,6 +59,23 @@ class KindSpec(Generic[T]):
     def described(self, path: Path) -> str:
         """Return the object of that path, as a text names it."""
         return f"the {self.word} {'.'.join(map(self.printed, path))}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindSpec(ObjectKind[T]):
+    """A kind of object that is stored in the table `objects`.
+
+    `write` and `read` convert between a value and its definition; each of `upgrades` converts a definition of one version to the next.
+    `uses` returns the kinds and paths of the objects that it depends on. `renamed` returns the value after an object was renamed, for
+    kinds that store such names. `attached` objects do not prevent a drop of their parent.
+    """
+
+    write: Callable[[T], Definition]
+    read: Callable[[Stored], T]
+    uses: Callable[[T], Iterable[tuple[str, Path]]] = lambda _: ()
+    renamed: Callable[[T, str, str, str], T] = lambda value, _kind, _old, _new: value
+    upgrades: tuple[Callable[[Definition], Definition], ...] = ()
+    attached: bool = False
 
     def definition(self, value: T) -> Definition:
         """Return the stored form of a value, with the version that this release writes."""

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoint_copy import IDENTITIES
 
-IDENTITIES = "identities.json"
-"""What the entities were that the offsets belong to: see `identities`."""
 _LOGS_READ = 2
 """Spark reads the newest file of `offsets` and `commits`, and the one before."""
 _LZ4_HEADER = struct.Struct("<8sBIII")
@@ -77,7 +76,7 @@ def damaged_file(checkpoint: Path) -> Path | None:
 
 
 class _DamagedError(Exception):
-    """Another file than the one that was read is damaged."""
+    """A file other than the one that was read is damaged."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))

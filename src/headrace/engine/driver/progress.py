@@ -101,7 +101,8 @@ class ProgressReader:
 def lag(sources: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """Return, by entity and split, how far a batch's sources are behind their ends.
 
-    Of stores whose offsets are numbers by entity and split. Of two sources that read one entity, the one that is further behind.
+    Of stores whose offsets are numbers by entity and split. If two sources read an entity, the lag is that of the source which is further
+    behind.
     """
     lags: dict[str, dict[str, int]] = {}
     for source in sources:

@@ -1,4 +1,4 @@
-"""The life of one query in a driver: build, start, run, stop, and say how it ended."""
+"""Life cycle of a query in a driver: build, start, run, stop, and report the end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from py4j.protocol import Py4JError
@@ -20,7 +21,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoint_copy import Border, copy_checkpoint, copy_failure
 from headrace.engine.driver.backlog import Backlog
+from headrace.engine.driver.border import BatchBorder
 from headrace.engine.driver.builder import Build, build
 from headrace.engine.driver.channel import ChannelClosedError, Outgoing
 from headrace.engine.driver.failures import UNCLASSIFIED, Failure, began_slowly, classify, slow_begin
@@ -41,6 +44,8 @@ _STARTS_MAX = 3
 """How often a query is started on a machine too busy for Spark's wait for its sources' Python processes."""
 EARLIER_RUN_S = 30.0
 """How long a new run waits for the end of the one before."""
+_BORDER_S = 60.0
+"""How long a copy of the checkpoint waits for the end of a batch."""
 
 
 class Run(Protocol):
@@ -91,8 +96,15 @@ class RunningQuery:
         self._progress: ProgressReader | None = None
         self._identities: Identities | None = None
         checkpoint = start.checkpoint or str(options.work_dir / "tmp" / f"checkpoint-{uuid.uuid4()}")
+        stopping = threading.Event()
         self._sink = SinkContext(
-            channel, start.query_id, checkpoint, finish=self._finish, is_behind=self._is_behind
+            channel,
+            start.query_id,
+            checkpoint,
+            BatchBorder(checkpoint, stopping),
+            stopping,
+            finish=self._finish,
+            is_behind=self._is_behind,
         )
         self._thread = threading.Thread(target=self._run, name=f"query-{start.query_id}", daemon=True)
 
@@ -140,10 +152,10 @@ class RunningQuery:
                     self._report(None)
 
     def look_at_stores(self, watch: StoreWatch) -> None:
-        """Report when a store of the query does not answer and when it does again; to be called now and then.
+        """Report when a store of the query does not answer and when it does again; to be called regularly.
 
-        The query is ended when an entity is another one than it began with, and that of a reader when a store is silent: there is
-        nowhere else to tell the reader, who may ask again.
+        The query is ended if an entity was replaced since its start. The query of a reader is also ended if a store does not answer: a
+        reader gets the reason only that way, and may ask again.
         """
         if self._query is None or self._identities is None or self._sink.stopping.is_set():
             return
@@ -161,7 +173,7 @@ class RunningQuery:
         self._report_waiting(self._silence or self._slow_begin)
 
     def _report_waiting(self, error: ExternalError | None) -> None:
-        """Tell the server why the query gets nowhere, or that it does again, whenever that changes."""
+        """Report to the server why the query makes no progress, or that it makes progress again, whenever that changes."""
         waits = QueryWaits(
             query_id=self.id,
             generation=self.generation,
@@ -174,8 +186,24 @@ class RunningQuery:
                 self._waiting_reason = waits.reason
                 self._channel.send(waits)
 
+    def copy_checkpoint(self, target: Path, *, hold: bool) -> Border:
+        """Copy the checkpoint between two batches into a folder that does not exist. The query waits meanwhile, and with `hold` until it
+        is stopped.
+
+        Raises UserError 57014 if no batch ends in time, and as `copy_failure` if the copy fails.
+        """
+
+        def copied(last: Border) -> Border:
+            try:
+                copy_checkpoint(Path(self._sink.checkpoint), target, last.batch, self._start.plan)
+            except OSError as error:
+                raise copy_failure(error) from error
+            return last
+
+        return self._sink.border.call(copied, timeout_s=_BORDER_S, hold=hold)
+
     def limit_planning(self) -> None:
-        """Gives the query up when its planning has taken too long; to be called now and then."""
+        """End the query if its planning takes too long; to be called regularly."""
         planning = self._planning
         if planning is None:
             return
@@ -260,7 +288,7 @@ class RunningQuery:
         threading.Thread(target=self.stop, name=f"stop-{self.id}", daemon=True).start()
 
     def _report(self, failure: Failure | None) -> None:
-        """Tells the server of the end, the first time that it is called."""
+        """Report the end to the server, at the first call only."""
         with self._lock:
             if self._reported:
                 return

@@ -5,15 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headrace.connectors.carried_errors import carried_text
+from headrace.core.errors import ExternalError, UserError
 from headrace.engine.driver.application import RunningApplication
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.query import RunningQuery
 from headrace.engine.driver.stores import StoreWatch
-from headrace.engine.protocol import Message, QueryEnded, Shutdown, StartQuery, StopQuery
+from headrace.engine.protocol import (
+    CheckpointCopied,
+    CopyCheckpoint,
+    Message,
+    QueryEnded,
+    Shutdown,
+    StartQuery,
+    StopQuery,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +33,7 @@ Running = RunningQuery | RunningApplication
 
 
 class DriverService:
-    """The queries of one driver. `run` returns when the server says so or is gone."""
+    """Queries of a driver. `run` returns at the server's request, or when the connection to the server is closed."""
 
     def __init__(self, session: SparkSession, channel: Channel, options: DriverOptions) -> None:
         self._session = session
@@ -53,6 +65,10 @@ class DriverService:
             self._start(message)
         elif isinstance(message, StopQuery):
             self._stop(message.query_id)
+        elif isinstance(message, CopyCheckpoint):
+            threading.Thread(
+                target=self._copy, args=(message,), name=f"copy-{message.query_id}", daemon=True
+            ).start()
         else:
             logger.warning("unexpected message %s", message.type)
 
@@ -76,6 +92,15 @@ class DriverService:
             self._channel.send(QueryEnded(query_id=query_id, generation=0))
             return
         threading.Thread(target=query.stop, name=f"stop-{query_id}", daemon=True).start()
+
+    def _copy(self, message: CopyCheckpoint) -> None:
+        with self._lock:
+            query = self._queries.get(message.query_id)
+        answer = CheckpointCopied(sequence=message.sequence, is_running=False)
+        if isinstance(query, RunningQuery) and query.was_started and not query.reported:
+            answer = answer.model_copy(update={"is_running": True, **_copied(query, message)})
+        with suppress(ChannelClosedError):
+            self._channel.send(answer)
 
     def _forget(self, query: Running) -> None:
         with self._lock:
@@ -102,3 +127,14 @@ class DriverService:
                     return
                 except Exception:
                     logger.debug("no progress of query %s", query.id, exc_info=True)
+
+
+def _copied(query: RunningQuery, message: CopyCheckpoint) -> dict[str, object]:
+    """Copy a checkpoint; return the fields of the answer."""
+    try:
+        return {"batch": query.copy_checkpoint(Path(message.target), hold=message.hold).batch}
+    except (UserError, ExternalError) as error:
+        return {"error": carried_text(error)}
+    except Exception:
+        logger.exception("the checkpoint of query %s was not copied", query.id)
+        return {"error": ""}

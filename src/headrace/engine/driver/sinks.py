@@ -22,6 +22,7 @@ from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.internal_columns import DELETED, PREFIX
 from headrace.core.resultset import LiveRows, encoder
 from headrace.core.types import Timestamp, parse_type
+from headrace.engine.driver.border import BatchBorder
 from headrace.engine.driver.builder import Build, add_steps, connector_module, schema_columns
 from headrace.engine.driver.changes import ChangeReader
 from headrace.engine.driver.channel import Outgoing
@@ -44,13 +45,14 @@ class SinkContext:
     """Context of a sink: the channel to the server, and the events of the query's end.
 
     `stopping` is set from outside when the query is to stop; a sink calls `finish` when it needs no more rows. `is_behind` tells
-    whether more rows wait than the batch before could take. `compare_tables` raises UserError 22000 when a table was made anew.
-    `resources` are closed when the query has ended. `error` is the one that `batches` raised.
+    whether more rows wait than the batch before could take. `border` is entered with each batch. `compare_tables` raises UserError
+    22000 when a table was created again. `resources` are closed when the query has ended. `error` is the one that `batches` raised.
     """
 
     channel: Outgoing
     query_id: str
     checkpoint: str
+    border: BatchBorder
     stopping: threading.Event = field(default_factory=threading.Event)
     finish: Callable[[], None] = lambda: None
     is_behind: Callable[[], bool] = lambda: False
@@ -62,6 +64,7 @@ class SinkContext:
         """Return a writer that passes each batch to `write`. An error of `write` is kept in `error`, since Spark keeps only its text."""
 
         def attempt(batch: DataFrame, epoch: int) -> None:
+            self.border.enter(epoch)
             if self.stopping.is_set():
                 raise QueryStoppedError
             try:
@@ -297,7 +300,7 @@ def _check(ack: Ack) -> None:
 def last_of_each(table: pyarrow.Table, keys: list[str]) -> pyarrow.Table:
     """Return the last row of each key, in order. Rows of one key come from one task, so that their order is the stream's.
 
-    A key of -0.0 is one of 0.0, which Arrow and ClickHouse tell apart and SQL does not.
+    A key of -0.0 equals 0.0, as in SQL; Arrow and ClickHouse distinguish them.
     """
     if not keys:
         return table

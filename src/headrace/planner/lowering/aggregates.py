@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.analyzer.expressions import ColumnReference, Expression, Star, aggregates, with_operands
@@ -68,7 +69,9 @@ def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
         if not (bound and place and place[1] in (WINDOW_START, WINDOW_END, WINDOW_TIME)):
             keys.append(sql.text(key))
     columns = [f"{exact(item, sql)} AS {identifier(item.name)}" for item in node.items]
-    grouped = f"GROUP BY {', '.join(dict.fromkeys(keys))}"
+    keys = list(dict.fromkeys(keys))
+    low.groupings.append(_grouping(node, fragment, keys))
+    grouped = f"GROUP BY {', '.join(keys)}"
     having = f"HAVING {sql.bare(node.having)}" if node.having is not None else ""
     timed = wants.time
     text = select([*columns, *([hidden] if timed else [])], fragment.text, fragment.where(), grouped, having)
@@ -97,17 +100,34 @@ def _updating(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
     sql = fragment.sql()
     ended = f"NOT coalesce({sql.bare(node.having)}, false)" if node.having is not None else None
     columns = select_list(node, sql, ended)
+    latest = []
     if wants.time and fragment.hidden.time is not None:
-        columns.append(f"max({fragment.hidden.time}) AS {identifier(ROW_TIME)}")
+        latest = [f"max({fragment.hidden.time})"]
+        columns.append(f"{latest[0]} AS {identifier(ROW_TIME)}")
     if ended:
         columns.append(f"{ended} AS {identifier(DELETED)}")
     if wants.unselected_key:
         key_columns = ", ".join(sql.bare(key) for key in node.group_by)
         columns.append(f"struct({key_columns}) AS {identifier(UNSELECTED_KEY)}")
-    grouped = f"GROUP BY {', '.join(dict.fromkeys(map(sql.text, node.group_by)))}" if node.group_by else ""
+    keys = list(dict.fromkeys(map(sql.text, node.group_by)))
+    low.groupings.append(_grouping(node, fragment, keys, latest))
+    grouped = f"GROUP BY {', '.join(keys)}" if keys else ""
     text = select(columns, fragment.text, fragment.where(), grouped)
-    timed = wants.time and fragment.hidden.time is not None
-    return Rows(text, Mode.UPSERT, fragment.inputs, timed=timed, deleted=ended is not None)
+    return Rows(text, Mode.UPSERT, fragment.inputs, timed=bool(latest), deleted=ended is not None)
+
+
+def _grouping(
+    node: Aggregate, fragment: Fragment, keys: list[str], more: Sequence[str] = ()
+) -> physical.Grouping:
+    """Return what Spark keeps of the groups: the aggregates in the order of the select list, then of HAVING, then `more`."""
+    sql = fragment.sql()
+    calls = [sql.text(call) for expression in _expressions(node) for call in aggregates(expression)]
+    return physical.Grouping(
+        inputs=list(dict.fromkeys(fragment.inputs)),
+        rows=select(["*"], fragment.text, fragment.where()),
+        keys=keys,
+        calls=list(dict.fromkeys([*calls, *more])),
+    )
 
 
 # --- ours

@@ -39,7 +39,8 @@ class Wants:
 class Lowering:
     """Lowering of a query to steps. `time`: rows keep their event time; `watermarked`: a watermark follows it; `append_only`: Spark's
     own operators must emit final rows only; `carrying` is the source whose record keys are kept; `windows` maps a scan's identity to
-    the windows, or the pattern, that its rows go into. `outputs` are those beside the sink.
+    the windows, or the pattern, that its rows go into. `outputs` are those beside the sink. `groupings` are the aggregations in the
+    SQL of the steps.
 
     Of a query in an application, `names` are the ids that all its queries have used, `shared` names the reading of the query's one
     source where others read it too: the steps of that have the same ids in each of them.
@@ -56,6 +57,7 @@ class Lowering:
     windows: Mapping[int, TimeWindow | MatchRecognize] = field(default_factory=dict)
     steps: list[physical.Step] = field(default_factory=list)
     outputs: list[physical.WriteEntity] = field(default_factory=list)
+    groupings: list[physical.Grouping] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     shared: str | None = None
     updates: bool = False

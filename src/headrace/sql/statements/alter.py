@@ -1,4 +1,4 @@
-"""ALTER: another name or another owner for an object of any kind, and what is said of a relation. Grammar: dialect sections 5 to 9, 20."""
+"""ALTER: name or owner of any kind of object, description of a relation, statement of a query. Grammar: dialect sections 5 to 9, 20."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from headrace.core.names import Identifier, QualifiedName
 from headrace.sql.ast import Statement, quoted_text
 from headrace.sql.cursor import Cursor
-from headrace.sql.grammar import grammar
+from headrace.sql.grammar import grammar, select
+from headrace.sql.statements.query import ReplaceQuery, RollBackQuery
 from headrace.sql.statements.schema import ManageAccess
 
 RELATIONS = ("RELATION", "STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
@@ -21,6 +22,7 @@ KINDS = (
     "FUNCTION",
     "SECRET",
     "COMPUTE_POOL",
+    "SAVEPOINT",
     "ROLE",
     "QUERY",
     *RELATIONS,
@@ -65,7 +67,7 @@ class DescribeAs(Statement):
 
 
 @grammar(*(f"ALTER {kind}" for kind in KINDS))
-def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs | ManageAccess:
+def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs | ManageAccess | ReplaceQuery | RollBackQuery:
     last = cursor.tokens[cursor.index - 1].text.upper()
     kind = "MATERIALIZED VIEW" if last == "VIEW" else last
     name = _name(cursor, kind)
@@ -84,14 +86,22 @@ def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs | ManageAccess:
     if cursor.accept("OWNER"):
         cursor.expect("TO")
         return ChangeOwner(*cursor.origin, kind, name, cursor.identifier("the name of a role"))
+    if kind == "QUERY" and cursor.accept("AS"):
+        return ReplaceQuery(*cursor.origin, name, select(cursor))
+    if kind == "QUERY" and cursor.accept("ROLLBACK"):
+        cursor.expect("TO", "VERSION")
+        return RollBackQuery(*cursor.origin, name, cursor.whole_number("the number of a version"))
     if kind not in RELATIONS:
         hint = (
             f"UPDATE {kind} name WITH (…) changes its properties."
             if kind in ("STORE", "SCHEMA_REGISTRY")
             else None
         )
-        managed = ", ENABLE or DISABLE MANAGED ACCESS" if kind == "SCHEMA" else ""
-        raise cursor.error(f"RENAME TO name or OWNER TO role{managed}", hint=hint)
+        more = {
+            "SCHEMA": ", ENABLE or DISABLE MANAGED ACCESS",
+            "QUERY": ", AS SELECT … or ROLLBACK TO VERSION number",
+        }
+        raise cursor.error(f"RENAME TO name or OWNER TO role{more.get(kind, '')}", hint=hint)
     if not cursor.accept("SET", "DESCRIPTION"):
         raise cursor.error("SET description = '…', RENAME TO name or OWNER TO role")
     cursor.expect("=")

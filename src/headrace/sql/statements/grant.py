@@ -20,6 +20,7 @@ KINDS = (
     "SECRET",
     "RELATION",
     "COMPUTE_POOL",
+    "SAVEPOINT",
     "QUERY",
     "ROLE",
 )

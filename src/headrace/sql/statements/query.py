@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headrace.core.names import QualifiedName
+from headrace.core.names import Identifier, QualifiedName
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import QUERY_STARTS, grammar, select, statement
 
-_ASPECTS = ("HISTORY", "METRICS", "EVENTS", "STATE")
+_ASPECTS = ("HISTORY", "METRICS", "EVENTS", "STATE", "VERSIONS")
 _UUID_SHAPE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -71,13 +71,13 @@ def list_queries(cursor: Cursor) -> ListQueries:
 
 @dataclass(frozen=True)
 class DescribeQuery(Statement):
-    """`DESCRIBE QUERY [HISTORY | METRICS | EVENTS | STATE] reference`, by id, name or the relation that it writes."""
+    """`DESCRIBE QUERY [HISTORY | METRICS | EVENTS | STATE | VERSIONS] reference`, by id, name or the relation that it writes."""
 
     reference: QualifiedName
     aspect: str | None = None
 
     def sql(self) -> str:
-        return f"DESCRIBE QUERY {self.aspect + ' ' if self.aspect else ''}{_reference(self.reference)}"
+        return f"DESCRIBE QUERY {self.aspect + ' ' if self.aspect else ''}{reference_text(self.reference)}"
 
 
 @grammar("DESCRIBE QUERY")
@@ -88,17 +88,21 @@ def describe_query(cursor: Cursor) -> DescribeQuery:
 
 @dataclass(frozen=True)
 class TerminateQuery(Statement):
-    """`TERMINATE QUERY reference`, by id, name or the relation that it writes."""
+    """`TERMINATE QUERY reference [WITH SAVEPOINT name]`, by id, name or the relation that it writes."""
 
     reference: QualifiedName
+    savepoint: Identifier | None = None
 
     def sql(self) -> str:
-        return f"TERMINATE QUERY {_reference(self.reference)}"
+        savepoint = f" WITH SAVEPOINT {self.savepoint}" if self.savepoint is not None else ""
+        return f"TERMINATE QUERY {reference_text(self.reference)}{savepoint}"
 
 
 @grammar("TERMINATE QUERY")
 def terminate_query(cursor: Cursor) -> TerminateQuery:
-    return TerminateQuery(*cursor.origin, cursor.query_reference())
+    reference = cursor.query_reference()
+    savepoint = cursor.identifier("the name of the savepoint") if cursor.accept("WITH", "SAVEPOINT") else None
+    return TerminateQuery(*cursor.origin, reference, savepoint)
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,34 @@ class RestartQuery(Statement):
     reference: QualifiedName
 
     def sql(self) -> str:
-        return f"RESTART QUERY {_reference(self.reference)}"
+        return f"RESTART QUERY {reference_text(self.reference)}"
 
 
 @grammar("RESTART QUERY")
 def restart_query(cursor: Cursor) -> RestartQuery:
     return RestartQuery(*cursor.origin, cursor.query_reference())
+
+
+@dataclass(frozen=True)
+class ReplaceQuery(Statement):
+    """`ALTER QUERY reference AS select`, by id, name or the relation that it writes; read by `alter.alter`."""
+
+    reference: QualifiedName
+    select: Select
+
+    def sql(self) -> str:
+        return f"ALTER QUERY {reference_text(self.reference)} AS {self.select.sql()}"
+
+
+@dataclass(frozen=True)
+class RollBackQuery(Statement):
+    """`ALTER QUERY reference ROLLBACK TO VERSION number`; read by `alter.alter`."""
+
+    reference: QualifiedName
+    version: int
+
+    def sql(self) -> str:
+        return f"ALTER QUERY {reference_text(self.reference)} ROLLBACK TO VERSION {self.version}"
 
 
 @dataclass(frozen=True)
@@ -126,6 +152,24 @@ class Explain(Statement):
     def sql(self) -> str:
         verb = "DESCRIBE" if self.describe else "EXPLAIN"
         return f"{verb} {self.statement.sql()}"
+
+
+@dataclass(frozen=True)
+class ExplainWhy(Statement):
+    """`EXPLAIN WHY [QUERY] reference`, by id, name or the relation that it writes."""
+
+    reference: QualifiedName
+
+    def sql(self) -> str:
+        return f"EXPLAIN WHY QUERY {reference_text(self.reference)}"
+
+
+@grammar("EXPLAIN WHY")
+def explain_why(cursor: Cursor) -> ExplainWhy:
+    # A query may be named query.
+    if cursor.peek(1) is not None:
+        cursor.accept("QUERY")
+    return ExplainWhy(*cursor.origin, cursor.query_reference())
 
 
 @grammar("EXPLAIN", "EXPLAIN VERBOSE")
@@ -148,6 +192,6 @@ def _explained(cursor: Cursor) -> Statement:
     return result
 
 
-def _reference(reference: QualifiedName) -> str:
+def reference_text(reference: QualifiedName) -> str:
     """Return a reference as it must be typed; an id stays bare when it reads as one."""
     return reference.last.name if _UUID_SHAPE.fullmatch(reference.last.name) else str(reference)

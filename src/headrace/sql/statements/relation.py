@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.core.errors import UserError
 from headrace.core.idioms import Place, remedy
@@ -100,6 +100,34 @@ def create_relation(cursor: Cursor) -> CreateRelation | CreateRelationAs:
         expected = "WITH ( 'value.format' = …, … )" if columns else "columns in parentheses, WITH or AS"
         raise cursor.error(expected)
     return CreateRelation(*cursor.origin, kind, name, columns, primary_key, properties, if_not_exists)
+
+
+@dataclass(frozen=True)
+class ReplaceRelation(Statement):
+    """`CREATE OR REPLACE kind name [WITH (…)] AS select`; `create` is the statement without OR REPLACE."""
+
+    create: CreateRelationAs
+
+    def sql(self) -> str:
+        return self.create.sql().replace("CREATE ", "CREATE OR REPLACE ", 1)
+
+
+@grammar(*(f"CREATE OR REPLACE {kind}" for kind in KINDS))
+def replace_relation(cursor: Cursor) -> ReplaceRelation:
+    if cursor.at("IF"):
+        raise cursor.error(
+            "the name of the relation", hint="OR REPLACE and IF NOT EXISTS exclude each other."
+        )
+    create = create_relation(cursor)
+    if not isinstance(create, CreateRelationAs):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"CREATE OR REPLACE {create.kind} is not supported without AS SELECT",
+            hint="DROP the relation first, or write CREATE … IF NOT EXISTS.",
+            span=create.span,
+        )
+    # A query keeps the text of the statement that created it.
+    return ReplaceRelation(*cursor.origin, replace(create, text=create.sql()))
 
 
 @dataclass(frozen=True)

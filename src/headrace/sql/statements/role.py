@@ -12,7 +12,8 @@ from headrace.sql.grammar import grammar
 
 @dataclass(frozen=True)
 class CreateRole(Statement):
-    """`CREATE ROLE [IF NOT EXISTS] name [WITH ( IN ROLE ( role [, …] ) )]`: the new role has what those `beneath` it have."""
+    """`CREATE ROLE [IF NOT EXISTS] name [WITH ( IN ROLE ( role [, …] ) )]`: the new role inherits the privileges of the roles `beneath`
+    it."""
 
     name: Identifier
     granted_roles: tuple[Identifier, ...] = ()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.kinds import spec_of
-from headrace.catalog.objects import ApiToken, Query, Relation, User
+from headrace.catalog.kinds import kind_of
+from headrace.catalog.objects import ApiToken, Relation, User
 from headrace.catalog.policy import named, owner_of
 from headrace.core.schema import Column
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
@@ -38,7 +38,7 @@ def visible_users(run: Execution) -> list[User]:
 def visible_tokens(run: Execution) -> list[ApiToken]:
     """Return the API tokens of the current user, or with MANAGE_MEMBERS of all users; by name.
 
-    A session that came by a token of one role sees none of its user's tokens that have more.
+    A session of a token with a single role does not see its user's tokens that have more roles.
     """
     tokens, principal = run.catalog.api_tokens(), run.principal
     if run.may(Privilege.MANAGE_MEMBERS):
@@ -49,7 +49,7 @@ def visible_tokens(run: Execution) -> list[ApiToken]:
 
 
 def has_all_roles(run: Execution) -> bool:
-    """True if the session has every role of its user: one that came by an API token of one role has not."""
+    """True if the session has all roles of its user: a session of an API token with a single role does not."""
     user = run.catalog.user(run.principal.user)
     held = user.roles if user is not None and run.principal.token is not None else ()
     return run.policy.graph.roles_of(run.principal) >= set(held)
@@ -112,9 +112,7 @@ def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
     """Return an object's kind and full name, as lists show them."""
     if target is None:
         return "organization", organization
-    if isinstance(target, Query):
-        return "query", target.id
-    what = target.kind.value.replace("_", " ") if isinstance(target, Relation) else spec_of(target).word
+    what = target.kind.value.replace("_", " ") if isinstance(target, Relation) else kind_of(target).word
     return what, named(target).removeprefix(f"the {what} ")
 
 

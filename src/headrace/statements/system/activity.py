@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator, Sequence
 
+from headrace.catalog.objects import Query, QueryVersion
 from headrace.core.schema import Column
-from headrace.core.types import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR
+from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Rows, always, system_relation
 
@@ -83,6 +85,65 @@ def query_events(run: Execution) -> Rows:
 
 
 @system_relation(
+    "query_findings",
+    always("query_id"),
+    always("code"),
+    Column("step", VARCHAR),
+    Column("since", TIMESTAMP),
+    always("finding"),
+    always("remedy"),
+    doc=(
+        "Why queries that are to run have no output, or will have a problem: the rows of EXPLAIN WHY. `step` is the step of the plan, and "
+        "`since` the first batch that had the finding."
+    ),
+)
+def query_findings(run: Execution) -> Rows:
+    for query in run.visible(run.catalog.unfinished_queries()):
+        for row in findings_of(query, run):
+            yield (query.id, *row)
+
+
+def findings_of(query: Query, run: Execution) -> list[tuple[object, ...]]:
+    """Return code, step, since, sentence and remedy of the findings about a query."""
+    engine = run.services.engine
+    return [
+        (each.code, each.step, engine.finding_since(query.id, each.code), each.sentence, each.remedy)
+        for each in engine.findings(query)
+    ]
+
+
+@system_relation(
+    "query_versions",
+    always("query_id"),
+    always("version", INTEGER),
+    always("state"),
+    always("since", TIMESTAMP),
+    Column("until", TIMESTAMP),
+    always("query"),
+    Column("message", VARCHAR),
+    doc=(
+        "The statements of each query, which ALTER QUERY replaces. `state` is `current`, `on trial` (current, but no batch has ended: "
+        "if it fails, the version before takes its place), `replaced` or `failed`, and `message` is the reason of a failure."
+    ),
+)
+def query_versions(run: Execution) -> Rows:
+    earlier = run.catalog.versions.all()
+    for query in run.visible(run.catalog.queries()):
+        for row in versions_of(query, earlier.get(query.id, ())):
+            yield (query.id, *row)
+
+
+def versions_of(query: Query, earlier: Sequence[QueryVersion]) -> Iterator[tuple[object, ...]]:
+    """Yield version, state, since, until, statement and message of the versions of a query, oldest first."""
+    since = query.created_at
+    for version in earlier:
+        state = "replaced" if version.reason is None else "failed"
+        yield (version.version, state, since, version.replaced_at, version.sql, version.reason)
+        since = version.replaced_at
+    yield (query.version, "current" if query.is_settled else "on trial", since, None, query.sql, None)
+
+
+@system_relation(
     "query_metrics",
     always("query_id"),
     *(always(name, BIGINT) for name in _BATCH),
@@ -138,4 +199,45 @@ def compute_pools(run: Execution) -> Rows:
             item.timeout_min,
         )
         for item in run.visible(run.catalog.compute_pools())
+    ]
+
+
+@system_relation(
+    "savepoints",
+    always("name"),
+    always("id"),
+    always("query_id"),
+    Column("query_name", VARCHAR),
+    always("query_version", INTEGER),
+    always("query"),
+    always("sink_fqn"),
+    always("batch", BIGINT),
+    always("is_interrupted", BOOLEAN),
+    always("size_bytes", BIGINT),
+    always("owner"),
+    always("created_at", TIMESTAMP),
+    always("updated_at", TIMESTAMP),
+    doc=(
+        "The savepoints: copies of the positions and the state of queries after `batch`. The facts are of the query at that moment. "
+        "`is_interrupted` is true if the query had been stopped during another batch."
+    ),
+)
+def savepoints(run: Execution) -> Rows:
+    return [
+        (
+            item.name,
+            item.id,
+            item.query_id,
+            item.query_name,
+            item.query_version,
+            item.sql,
+            str(item.sink),
+            item.batch,
+            item.is_interrupted,
+            item.size,
+            item.owner,
+            item.created_at,
+            item.updated_at,
+        )
+        for item in run.visible(run.catalog.savepoints.all())
     ]

@@ -1,0 +1,41 @@
+"""Savepoints of queries. Their files are in the folder of savepoints (`engine.savepoints`), under the object's id."""
+
+from __future__ import annotations
+
+from headrace.catalog.kinds.spec import Definition, KindSpec, Stored
+from headrace.catalog.objects import Savepoint
+from headrace.core.names import RelationName
+from headrace.core.sqlstate import SqlState
+
+_FACTS = ("query_id", "query_name", "query_version", "sql", "plan", "batch", "size", "is_interrupted")
+
+
+def _write(savepoint: Savepoint) -> Definition:
+    facts = {name: getattr(savepoint, name) for name in _FACTS}
+    return {**facts, "sink": savepoint.sink.path, "uses": savepoint.uses}
+
+
+def _read(stored: Stored) -> Savepoint:
+    definition = stored.definition
+    return Savepoint(
+        name=stored.name,
+        owner=stored.owner,
+        created_at=stored.created_at,
+        updated_at=stored.updated_at,
+        id=stored.id,
+        sink=RelationName(*definition["sink"]),
+        uses=tuple((kind, tuple(path), object_id) for kind, path, object_id in definition["uses"]),
+        **{name: definition[name] for name in _FACTS},
+    )
+
+
+SAVEPOINT = KindSpec(
+    kind="savepoint",
+    value=Savepoint,
+    path=lambda savepoint: (savepoint.name,),
+    write=_write,
+    read=_read,
+    duplicate=SqlState.DUPLICATE_SAVEPOINT,
+    missing=SqlState.SAVEPOINT_NOT_FOUND,
+)
+"""What a savepoint's query used is no dependency of it: a savepoint of a relation that was dropped does no harm."""

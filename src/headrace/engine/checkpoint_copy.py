@@ -1,0 +1,186 @@
+"""Copy of a query's checkpoint as it was after a batch: what a savepoint contains, and what another query continues from.
+
+A copy has the positions and the state after one batch. It has nothing of later batches, and nothing of the query's sink, since all its
+rows up to that batch are delivered. RocksDB's files are never changed once written, so that they are linked, not copied: a copy of a
+large state takes no longer than one of a small state, and no more space until the query has replaced the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import uuid
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.connectors.marks import RESUMED
+from headrace.core.atomic_file import write_atomically
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
+
+IDENTITIES = "identities.json"
+"""The identities of the entities that the offsets belong to: see `engine.driver.identities`."""
+_METADATA = "metadata"
+_WATERMARK = "watermark"
+_SOURCES = ("sources", "rows")
+"""First offsets of Spark's sources, and the logs of ours."""
+_STATE = "state"
+_VERSIONED = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
+_SST_FOLDER = "SSTs"
+_OPERATORS = ("_metadata", "v2")
+"""The folder of the descriptions of an operator, in which Spark writes whole paths."""
+_SCHEMA_PATH = re.compile(r'"file:[^"]*(/state/\d+/_stateSchema/[^"]*)"')
+
+
+@dataclass(frozen=True)
+class Border:
+    """The last finished batch of a checkpoint; `is_interrupted` if a later one was begun."""
+
+    batch: int
+    is_interrupted: bool
+
+
+def border(checkpoint: Path) -> Border | None:
+    """Return the last batch that a query has finished; None if it has finished none."""
+    finished, planned = _newest(checkpoint / "commits"), _newest(checkpoint / "offsets")
+    return None if finished is None else Border(finished, planned is not None and planned > finished)
+
+
+def copy_checkpoint(checkpoint: Path, target: Path, batch: int, plan: SparkPlan) -> None:
+    """Copy the checkpoint of a plan as it was after a batch. The target does not exist.
+
+    May run while the query waits, and while Spark deletes files of earlier batches. Raises OSError, and FileNotFoundError with the path of
+    a file of that batch that is missing.
+    """
+    target.mkdir(parents=True)
+    _copy_logs(checkpoint, target, batch)
+    for name in _SOURCES:
+        if (checkpoint / name).is_dir():
+            shutil.copytree(checkpoint / name, target / name, ignore=_hidden)
+    for name in (_METADATA, _WATERMARK):
+        if (checkpoint / name).is_file():
+            shutil.copyfile(checkpoint / name, target / name)
+    if (checkpoint / IDENTITIES).is_file():
+        known = json.loads((checkpoint / IDENTITIES).read_text())
+        reads = {step.id for step in plan.steps if isinstance(step, ReadEntity | ReadRows)}
+        kept = {step: entities for step, entities in known.items() if step in reads}
+        write_atomically(target / IDENTITIES, json.dumps(kept))
+    for source in _state_files(checkpoint / _STATE, batch + 1):
+        _link(source, target / source.relative_to(checkpoint))
+
+
+def place_checkpoint(copy: Path, checkpoint: Path, batch: int) -> None:
+    """Let a new query continue from a copy that was taken after a batch. Raises OSError, and then leaves nothing."""
+    try:
+        _place(copy, checkpoint, batch)
+    except BaseException:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        raise
+
+
+def _place(copy: Path, checkpoint: Path, batch: int) -> None:
+    for source in _files(copy):
+        target = checkpoint / source.relative_to(copy)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.parts[-3:-1] == _OPERATORS:
+            target.write_text(
+                _SCHEMA_PATH.sub(lambda path: f'"file:{checkpoint}{path[1]}"', source.read_text())
+            )
+        elif source.relative_to(copy).parts[0] == _STATE:
+            _link(source, target)
+        else:
+            shutil.copyfile(source, target)
+    # Spark refuses to run two queries with one id.
+    write_atomically(checkpoint / _METADATA, json.dumps({"id": str(uuid.uuid4())}))
+    write_atomically(checkpoint / RESUMED, str(batch))
+
+
+def copy_failure(error: OSError) -> HeadraceError:
+    """Return the error for a checkpoint that cannot be copied: XX001 for a file that is missing, else 53000."""
+    if isinstance(error, FileNotFoundError):
+        return UserError(
+            SqlState.DATA_CORRUPTED,
+            f"the checkpoint has no file {Path(str(error.filename)).name}, which its last batch needs",
+            hint="RESTART QUERY shows whether the query itself can continue.",
+        )
+    return ExternalError(
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        f"the checkpoint could not be copied: {error.strerror or error}",
+        hint="Free space on the disk of the data directory, and look at the rights of the server there.",
+    )
+
+
+def _newest(log: Path) -> int | None:
+    return max((int(path.name) for path in log.glob("*") if path.name.isdecimal()), default=None)
+
+
+def _copy_logs(checkpoint: Path, target: Path, batch: int) -> None:
+    for log in ("offsets", "commits"):
+        (target / log).mkdir()
+        for path in (checkpoint / log).glob("*"):
+            if path.name.isdecimal() and int(path.name) <= batch:
+                try:
+                    shutil.copyfile(path, target / log / path.name)
+                except FileNotFoundError:
+                    # Spark deletes entries that are a hundred batches old.
+                    if int(path.name) >= batch - 1:
+                        raise
+
+
+def _hidden(_folder: str, names: list[str]) -> list[str]:
+    """Return the names of checksums and unfinished files."""
+    return [name for name in names if name.startswith(".")]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent, name) for name in names if not name.startswith("."))
+
+
+def _state_files(state: Path, version: int) -> Iterator[Path]:
+    """Yield the files that Spark reads to load a version of the state, and the descriptions of the operators."""
+    for parent, folders, names in os.walk(state):
+        if _SST_FOLDER in folders:
+            folders.remove(_SST_FOLDER)
+        names = [name for name in names if not name.startswith(".")]
+        versions = [(match, name) for name in names if (match := _VERSIONED.fullmatch(name)) is not None]
+        if versions:
+            yield from _store_files(
+                Path(parent), {(int(m[1]), m[2]): Path(parent, name) for m, name in versions}, version
+            )
+        yield from (Path(parent, name) for name in names if _VERSIONED.fullmatch(name) is None)
+
+
+def _store_files(store: Path, files: dict[tuple[int, str], Path], version: int) -> Iterator[Path]:
+    """Yield the newest snapshot up to a version with its files, and the changes from it to the version."""
+    snapshot = max((number for number, kind in files if kind == "zip" and number <= version), default=0)
+    if snapshot:
+        archive = files[snapshot, "zip"]
+        yield archive
+        yield from (store / _SST_FOLDER / name for name in _sst_names(archive))
+    for number in range(snapshot + 1, version + 1):
+        if (number, "changelog") not in files:
+            raise FileNotFoundError(str(store / f"{number}.changelog"))
+        yield files[number, "changelog"]
+
+
+def _sst_names(archive: Path) -> list[str]:
+    with zipfile.ZipFile(archive) as content:
+        described = content.read("metadata").decode()
+    return [file["dfsSstFileName"] for file in json.loads(described.partition("\n")[2])["sstFiles"]]
+
+
+def _link(source: Path, target: Path) -> None:
+    """Link a file, or copy it to another file system."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,91 @@
+"""Copies of the checkpoints of continuous queries: taken by the driver between two batches, or by the server if the query does not run."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from headrace.catalog.objects import Query
+from headrace.connectors.carried_errors import carried
+from headrace.core.errors import InternalError, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint
+from headrace.engine.checkpoints import Checkpoints
+from headrace.engine.pools import DriverProcess
+from headrace.engine.protocol import CheckpointCopied, CopyCheckpoint
+from headrace.planner.physical import SparkPlan
+
+
+class Copies:
+    """Copies in progress. `driver_of` returns the driver that runs a query, None if none does. Used from one event loop."""
+
+    def __init__(self, checkpoints: Checkpoints, driver_of: Callable[[str], DriverProcess | None]) -> None:
+        self._checkpoints = checkpoints
+        self._driver_of = driver_of
+        self._sequences = itertools.count(1)
+        self._asked: dict[int, tuple[DriverProcess, asyncio.Future[CheckpointCopied]]] = {}
+
+    async def copy(self, query: Query, target: Path, *, hold: bool = False) -> Border:
+        """Copy the checkpoint of a query at a batch border into a folder that does not exist, and return the border. With `hold` a query
+        that runs begins no batch afterwards, since it is to be stopped.
+
+        Raises UserError 3E003 for a query that has not finished a batch, 57014 if its batch does not end in time; and OSError.
+        """
+        answer = await self._of_driver(query, target, hold)
+        if answer is None or not answer.is_running:
+            # A driver that has ended may have left a part.
+            await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+            return await asyncio.to_thread(self._at_rest, query, target)
+        if answer.error is not None:
+            raise carried(answer.error) or InternalError("the driver could not copy the checkpoint")
+        return Border(answer.batch, is_interrupted=False)
+
+    async def _of_driver(self, query: Query, target: Path, hold: bool) -> CheckpointCopied | None:
+        """Return the answer of the query's driver; None if no driver runs it, or if the driver ends."""
+        driver = self._driver_of(query.id)
+        if driver is None:
+            return None
+        sequence = next(self._sequences)
+        answer: asyncio.Future[CheckpointCopied] = asyncio.get_running_loop().create_future()
+        self._asked[sequence] = driver, answer
+        try:
+            message = CopyCheckpoint(sequence=sequence, query_id=query.id, target=str(target), hold=hold)
+            return await answer if driver.send(message) else None
+        except asyncio.CancelledError:
+            if answer.cancelled():
+                return None
+            raise
+        finally:
+            del self._asked[sequence]
+
+    def copied(self, message: CheckpointCopied) -> None:
+        """Pass on the answer of a driver."""
+        _, answer = self._asked.get(message.sequence, (None, None))
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+    def driver_ended(self, driver: DriverProcess) -> None:
+        """Give up the copies that a driver was asked for."""
+        for asked, answer in list(self._asked.values()):
+            if asked is driver:
+                answer.cancel()
+
+    def is_interrupted(self, query_id: str) -> bool:
+        """Return True if a query that does not run has begun a batch that it did not finish."""
+        last = border(self._checkpoints.path(query_id))
+        return last is not None and last.is_interrupted
+
+    def _at_rest(self, query: Query, target: Path) -> Border:
+        checkpoint = self._checkpoints.path(query.id)
+        last = border(checkpoint)
+        if last is None:
+            raise UserError(
+                SqlState.RELATION_NOT_READY,
+                f"the query {query.id} has not finished a batch: there is no position to continue from",
+                hint=f"Repeat the statement later. EXPLAIN WHY {query.id}; shows the cause.",
+            )
+        copy_checkpoint(checkpoint, target, last.batch, SparkPlan.from_json(query.plan))
+        return last

@@ -1,0 +1,133 @@
+"""Folders of savepoints: copies of checkpoints, with a manifest of their files. ADR 54.
+
+A savepoint is a folder with the name of its id: `manifest.json` and the copied `checkpoint`. The manifest is written last, so that a
+folder without one is half written. It contains all that the catalog knows about the savepoint, so that another server can use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.core.atomic_file import write_atomically
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
+
+FORMAT = 1
+"""Version of the folder's layout. A later release reads all earlier ones."""
+_MANIFEST = "manifest.json"
+_CHECKPOINT = "checkpoint"
+_HALF_WRITTEN_S = 3600
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Content of a savepoint's manifest: `facts` are those of its query, `files` the size in bytes and the SHA-256 of each file."""
+
+    batch: int
+    is_interrupted: bool
+    facts: Mapping[str, Any]
+    files: Mapping[str, tuple[int, str]]
+
+    @property
+    def size(self) -> int:
+        """The bytes of the copied files."""
+        return sum(size for size, _ in self.files.values())
+
+
+Copy = Callable[[Path], Border]
+"""Copies a checkpoint at a batch border into the folder, which does not exist, and returns the border."""
+
+
+class Savepoints:
+    """The savepoints under `folder`. All methods block; a full disk or a missing right is an ExternalError 53000."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def take(self, identifier: str, facts: Mapping[str, Any], copy: Copy) -> Manifest:
+        """Let `copy` copy a checkpoint, and complete it to a savepoint. If it fails, nothing is left."""
+        folder = self._folder / identifier
+        try:
+            folder.mkdir(parents=True)
+            last = copy(folder / _CHECKPOINT)
+            manifest = Manifest(last.batch, last.is_interrupted, facts, _digests(folder / _CHECKPOINT))
+            content = {"format": FORMAT, **vars(manifest)}
+            write_atomically(folder / _MANIFEST, json.dumps(content, indent=1, ensure_ascii=False))
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise copy_failure(error) from error
+            raise
+        return manifest
+
+    def manifest(self, identifier: str) -> Manifest:
+        """Return the manifest of a savepoint. Raises UserError 3D024 without one, XX001 if it is damaged, 0A000 if it is of a later
+        release."""
+        try:
+            content = json.loads((self._folder / identifier / _MANIFEST).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(
+                SqlState.SAVEPOINT_NOT_FOUND,
+                f"the folder of savepoints has no complete savepoint {identifier}",
+                hint="It was moved or deleted, or the server that wrote it ended before it was complete.",
+            ) from None
+        except ValueError:
+            raise _damaged(identifier, _MANIFEST) from None
+        written = content.pop("format", None)
+        if written != FORMAT:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the savepoint {identifier} has the format {written}, but this release reads formats up to {FORMAT}",
+                hint="Use the release of Headrace that wrote it.",
+            )
+        files = {name: (size, digest) for name, (size, digest) in content.pop("files").items()}
+        return Manifest(files=files, **content)
+
+    def restore(self, identifier: str, checkpoint: Path) -> Manifest:
+        """Let a new query continue from a savepoint. Raises as `manifest` does, and UserError XX001 with the name of a changed file."""
+        manifest, copy = self.manifest(identifier), self._folder / identifier / _CHECKPOINT
+        try:
+            present = _digests(copy)
+            for name in sorted(manifest.files.keys() | present.keys()):
+                if manifest.files.get(name) != present.get(name):
+                    raise _damaged(identifier, name)
+            place_checkpoint(copy, checkpoint, manifest.batch)
+        except OSError as error:
+            raise copy_failure(error) from error
+        return manifest
+
+    def clean_up(self) -> None:
+        """Delete what a server that was killed has left half written. A folder that somebody is copying there is younger."""
+        for folder in self._folder.glob("*"):
+            if not (folder / _MANIFEST).is_file() and folder.stat().st_mtime < time.time() - _HALF_WRITTEN_S:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def remove(self, identifier: str) -> None:
+        """Delete the files of a savepoint."""
+        shutil.rmtree(self._folder / identifier, ignore_errors=True)
+
+
+def _digests(folder: Path) -> dict[str, tuple[int, str]]:
+    digests = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digests[path.relative_to(folder).as_posix()] = (path.stat().st_size, digest)
+    return digests
+
+
+def _damaged(identifier: str, name: str) -> UserError:
+    return UserError(
+        SqlState.DATA_CORRUPTED,
+        f"the file {name} of the savepoint {identifier} was changed or is missing",
+        hint="Restore the folder of the savepoint from a backup, or use another savepoint.",
+    )

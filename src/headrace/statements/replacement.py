@@ -1,0 +1,262 @@
+"""ALTER QUERY … AS SELECT, CREATE OR REPLACE … AS SELECT, ROLLBACK TO VERSION: a query continues from its checkpoint with another
+statement. ADR 53."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from headrace.analyzer import properties as dialect
+from headrace.catalog.access import Privilege
+from headrace.catalog.kinds import described
+from headrace.catalog.objects import Query, QueryKind
+from headrace.catalog.policy import Requirement
+from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.names import Identifier, QualifiedName
+from headrace.core.sqlstate import SqlState
+from headrace.planner import plan_query
+from headrace.planner.physical import SparkPlan, WriteEntity, WriteRows
+from headrace.planner.replacement import Comparison, compare
+from headrace.planner.sinks import EntitySink, TableSink
+from headrace.sql import parse
+from headrace.sql.ast import Properties
+from headrace.sql.statements.query import InsertInto, ReplaceQuery, RestartQuery, RollBackQuery
+from headrace.sql.statements.relation import CreateRelationAs, ReplaceRelation
+from headrace.statements.base import HANDLERS, REQUIREMENTS, Execution, Outcome, ddl, handles
+from headrace.statements.continuous_query import (
+    Prepared,
+    bound,
+    make_sink,
+    of_query,
+    prepare,
+    registered_schemas,
+    remarks,
+)
+from headrace.statements.relation import relation_of_kind
+from headrace.statements.resuming import refuse_resume
+from headrace.statements.schemas import pinned
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """A planned replacement: nothing has been changed yet. `successor` is the query with the new statement."""
+
+    prepared: Prepared
+    successor: Query
+    comparison: Comparison
+
+
+def of_replacement(statement: ReplaceQuery, run: Execution) -> Iterator[Requirement]:
+    """Yield OWNERSHIP of the query, and the privileges that its new statement requires now and at every start."""
+    query = run.query(statement.reference)
+    yield Requirement(Privilege.OWNERSHIP, query)
+    _refuse_kind(query, statement.reference.span)
+    within = _within(query, run)
+    yield from of_query(_insertion(statement, query), within)
+
+
+def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
+    """Bind, purify and plan the new statement of a query, and compare the plans. Blocks; changes nothing.
+
+    Raises UserError as `prepare` does, 0A000 for the query of a view or an application, 3D008 for another name of the query.
+    """
+    query = run.query(statement.reference)
+    _refuse_kind(query, statement.reference.span)
+    within, insertion = _within(query, run), _insertion(statement, query)
+    refuse_resume(bound(statement.select, within, continuous=True).properties.resume, "a query that exists")
+    prepared, old = prepare(insertion, within), SparkPlan.from_json(query.plan)
+    name = prepared.logical.properties.name
+    if name is not None and name != query.name:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the query is named {query.name!r}, expected no other 'query.name'"
+            if query.name
+            else "the query has no name, expected none",
+            hint=f"ALTER QUERY … RENAME TO {Identifier(name)}; changes the name.",
+            span=statement.select.query_properties.span(dialect.QUERY_NAME.name),
+        )
+    prepared = _with_sink_of(old, prepared)
+    (written,) = parse(query.sql)
+    if not isinstance(written, CreateRelationAs | InsertInto):
+        raise InternalError(f"expected a statement with a query, found {type(written).__name__}")
+    successor = replace(
+        query,
+        sql=replace(written, select=statement.select).sql(),
+        plan=prepared.plan.to_json(),
+        sources=tuple(dict.fromkeys(relation.name for relation in prepared.logical.relations)),
+        needs=tuple(run.policy.need(requirement) for requirement in of_query(insertion, within)),
+    )
+    return Replacement(prepared, successor, compare(old, prepared.plan))
+
+
+@handles(ReplaceQuery, requires=of_replacement)
+async def replace_query(statement: ReplaceQuery, run: Execution) -> Outcome:
+    """Replace the statement of a query, which continues from its checkpoint: at once if it runs, else when it is started."""
+    replacement = await asyncio.to_thread(prepare_replacement, statement, run)
+    query, successor = run.query(statement.reference), replacement.successor
+    if query.plan == successor.plan:
+        return Outcome(
+            ddl("query", query.id, "ALTER", f"query {query.id} has this statement already", [query.id])
+        )
+    _refuse_anew(replacement.comparison, statement.select.span)
+    await asyncio.to_thread(_replace, replacement, run)
+    run.services.engine.wake()
+    return _answer(replacement.successor, remarks(replacement.prepared))
+
+
+def resolved(statement: ReplaceRelation, run: Execution) -> CreateRelationAs | ReplaceQuery:
+    """Return the statement that CREATE OR REPLACE stands for: the creation of a relation that the role does not see, or the replacement of
+    the query that created it.
+
+    Raises UserError 3D020 for a relation of another kind, 3D019 for one that was not created by a query, 0A000 for other properties.
+    """
+    create = statement.create
+    relation = run.catalog.relation(run.relation_name(create.name))
+    if relation is None or not run.knows(relation):
+        return create
+    relation_of_kind(create.kind, create.name, run, "CREATE OR REPLACE")
+    creators = [query for query in run.catalog.writers(relation) if query.kind is not QueryKind.INSERT_INTO]
+    if not creators or not run.knows(creators[-1]):
+        raise UserError(
+            SqlState.QUERY_NOT_FOUND,
+            f"no query created the {described(relation).removeprefix('the ')}, so that none can be replaced",
+            hint="DROP it first, or choose another name.",
+            span=create.name.span,
+        )
+    _refuse_other_properties(create, creators[-1])
+    reference = QualifiedName((Identifier(creators[-1].id, create.name.span),))
+    return ReplaceQuery(statement.span, statement.text, reference, create.select)
+
+
+def _of_replace_relation(statement: ReplaceRelation, run: Execution) -> Iterable[Requirement]:
+    inner = resolved(statement, run)
+    return REQUIREMENTS[type(inner)](inner, run)
+
+
+@handles(ReplaceRelation, requires=_of_replace_relation)
+async def replace_relation(statement: ReplaceRelation, run: Execution) -> Outcome:
+    """Create the relation, or replace the query that created it; that query runs afterwards, even if it was terminated."""
+    inner = await asyncio.to_thread(resolved, statement, run)
+    outcome = await HANDLERS[type(inner)](inner, run)
+    if isinstance(inner, ReplaceQuery) and not run.query(inner.reference).should_run:
+        await HANDLERS[RestartQuery](RestartQuery(statement.span, statement.text, inner.reference), run)
+    return outcome
+
+
+def _refuse_other_properties(create: CreateRelationAs, query: Query) -> None:
+    """Raise UserError 0A000 for properties of the relation that differ from those with which it was created."""
+    (written,) = parse(query.sql)
+    given = {entry.key: entry.value for entry in create.properties.entries}
+    kept = {entry.key: entry.value for entry in getattr(written, "properties", Properties()).entries}
+    changed = sorted(key for key in given.keys() | kept.keys() if given.get(key) != kept.get(key))
+    if changed:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the properties of an existing relation cannot be replaced: {', '.join(map(repr, changed))} differ",
+            hint="Nothing was changed. Repeat the properties of the statement that created it, which DESCRIBE QUERY shows.",
+            span=create.properties.span(changed[0]) or create.span,
+        )
+
+
+@handles(
+    RollBackQuery,
+    requires=lambda statement, run: [Requirement(Privilege.OWNERSHIP, run.query(statement.reference))],
+)
+async def roll_back_query(statement: RollBackQuery, run: Execution) -> Outcome:
+    """Continue a query with the statement of an earlier version, as a new version."""
+    successor = await asyncio.to_thread(_rolled_back, statement, run)
+    run.services.engine.wake()
+    return _answer(successor, [f"its statement is that of version {statement.version}"])
+
+
+def _within(query: Query, run: Execution) -> Execution:
+    """Return the execution with the query's compute pool as that of the session."""
+    return replace(run, context=run.with_context(compute_pool=query.compute_pool))
+
+
+def _refuse_kind(query: Query, span: Span | None) -> None:
+    kinds = {
+        QueryKind.APPLICATION: "an application",
+        QueryKind.CREATE_MATERIALIZED_VIEW_AS: "a materialized view",
+    }
+    if query.kind in kinds:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the query of {kinds[query.kind]} cannot be replaced yet",
+            hint="TERMINATE it, and create it again under another name.",
+            span=span,
+        )
+
+
+def _insertion(statement: ReplaceQuery, query: Query) -> InsertInto:
+    """Return the new statement as an INSERT into the query's relation, with the relation's and the query's properties."""
+    (written,) = parse(query.sql)
+    entries = written.properties.entries if isinstance(written, CreateRelationAs | InsertInto) else ()
+    kept = tuple(entry for entry in entries if entry.key == dialect.ALLOW_CYCLE.name)
+    name = QualifiedName(tuple(Identifier(part, statement.reference.span) for part in query.sink.path))
+    return InsertInto(statement.span, statement.text, name, Properties(kept), statement.select)
+
+
+def _with_sink_of(old: SparkPlan, prepared: Prepared) -> Prepared:
+    """Return the new query with the guarantee and the options with which the present one writes."""
+    step, sink = old.sink, prepared.sink
+    if isinstance(step, WriteEntity | WriteRows) and isinstance(sink, EntitySink | TableSink):
+        sink = replace(sink, guarantee=step.guarantee, options=step.options)
+        return replace(prepared, sink=sink, plan=plan_query(prepared.logical, sink))
+    return prepared
+
+
+def _refuse_anew(comparison: Comparison, span: Span | None) -> None:
+    """Raise UserError 0A000 with the obstacles, if there are any."""
+    if not comparison.is_compatible:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"with this statement the query cannot continue from its checkpoint: {'; '.join(comparison.obstacles)}",
+            hint="Nothing was changed. EXPLAIN ALTER QUERY … lists the steps. For results over all rows, create another "
+            "query and TERMINATE this one.",
+            span=span,
+        )
+
+
+def _replace(replacement: Replacement, run: Execution) -> None:
+    """Register the schemas of the new output, create what it needs, and replace the query. Blocks."""
+    prepared, successor = replacement.prepared, replacement.successor
+    schemas = registered_schemas(prepared, run)
+    plan = pinned(prepared.plan, schemas, prepared.plan.sink)
+    make_sink(prepared, run)
+    _kept(replace(successor, plan=plan.to_json()), run)
+
+
+def _rolled_back(statement: RollBackQuery, run: Execution) -> Query:
+    """Raises UserError 3D008 for an unknown version, 0A000 if it cannot continue, and the SQLSTATE of an object that was dropped."""
+    query = run.query(statement.reference)
+    versions = {version.version: version for version in run.catalog.versions.of(query)}
+    if statement.version not in versions:
+        known = ", ".join(map(str, versions))
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the query {query.id} does not have an earlier version {statement.version}",
+            hint=f"Its earlier versions are {known}." if known else "It was never replaced.",
+            span=statement.span,
+        )
+    successor = run.catalog.versions.successor(query, versions[statement.version])
+    _refuse_anew(
+        compare(SparkPlan.from_json(query.plan), SparkPlan.from_json(successor.plan)), statement.span
+    )
+    _kept(successor, run)
+    return successor
+
+
+def _kept(successor: Query, run: Execution) -> None:
+    """Store the new version. Raises UserError 42501 if the query's role may not run it."""
+    with run.catalog.transaction():
+        state = run.catalog.snapshot()
+        state.policy.refuse_query(successor, state.by_id)
+        run.catalog.versions.replace(successor)
+
+
+def _answer(successor: Query, notes: list[str]) -> Outcome:
+    verb = "continues" if successor.should_run else "will continue, when it is started,"
+    summary = "; ".join([f"query {successor.id} {verb} as version {successor.version + 1}", *notes])
+    return Outcome(ddl("query", successor.id, "ALTER", summary, [successor.id]))

@@ -1,0 +1,189 @@
+"""QUERY WITH ('resume.from.…'): a new query continues from a savepoint, or from the checkpoint of a query that has ended. ADR 54."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.analyzer import LogicalPlan
+from headrace.analyzer.logical import ResumeFrom
+from headrace.catalog.access import Privilege
+from headrace.catalog.kinds import BY_NAME
+from headrace.catalog.objects import Query, QueryKind, QueryState, Savepoint
+from headrace.catalog.policy import Requirement
+from headrace.catalog.query_versions import with_present_names
+from headrace.core.errors import Span, UserError
+from headrace.core.names import Identifier, printed
+from headrace.core.sqlstate import SqlState
+from headrace.planner.physical import SparkPlan, Step, WriteEntity, WriteRows
+from headrace.planner.replacement import Comparison, compare
+from headrace.statements.base import Execution
+from headrace.statements.exclusive import exclusive_readings
+
+UNSUPPORTED = {
+    QueryKind.APPLICATION: "an application",
+    QueryKind.CREATE_MATERIALIZED_VIEW_AS: "a materialized view",
+}
+"""Kinds of queries with more than one checkpoint can hold: several queries, or rows that the server keeps."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Savepoint or query from which a new query continues, and the comparison of their plans."""
+
+    source: Savepoint | Query
+    comparison: Comparison
+
+    @property
+    def described(self) -> str:
+        """The source, as texts name it."""
+        if isinstance(self.source, Savepoint):
+            return f"the savepoint {printed(self.source.name)}"
+        return f"the query {self.source.name or self.source.id}"
+
+    async def place(self, query_id: str, run: Execution) -> None:
+        """Place the checkpoint of the new query. Raises as `Engine.continue_from_savepoint` and `continue_from_query` do."""
+        engine = run.services.engine
+        if isinstance(self.source, Savepoint):
+            await engine.continue_from_savepoint(self.source.id, query_id)
+        else:
+            await engine.continue_from_query(self.source, query_id)
+
+
+def of_resume(logical: LogicalPlan, run: Execution) -> Iterator[Requirement]:
+    """Yield the privilege on what a new query continues from. It is required once: a later start needs nothing of it."""
+    resume = logical.properties.resume
+    if resume is not None:
+        source = _source(resume, run)
+        privilege = Privilege.USAGE if isinstance(source, Savepoint) else Privilege.OWNERSHIP
+        yield Requirement(privilege, source)
+
+
+def refuse_resume(resume: ResumeFrom | None, what: str) -> None:
+    """Raise UserError 0A000 where no checkpoint can be continued: `what` is the subject of the text."""
+    if resume is not None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{what} cannot continue from the checkpoint of another query",
+            hint="Leave the property 'resume.from.…' out. CREATE STREAM … AS SELECT and INSERT INTO support it.",
+            span=resume.span,
+        )
+
+
+def origin_of(logical: LogicalPlan, plan: SparkPlan, kind: QueryKind, run: Execution) -> Origin | None:
+    """Return what a planned query continues from; None for a query that starts anew.
+
+    Raises UserError 0A000 if it cannot continue from that, and the SQLSTATE of an object that was dropped since.
+    """
+    resume = logical.properties.resume
+    if resume is None:
+        return None
+    if kind in UNSUPPORTED:
+        refuse_resume(resume, UNSUPPORTED[kind])
+    source = _source(resume, run)
+    _refuse_source(source, resume.span)
+    old = SparkPlan.from_json(_present_plan(source, run, resume.span))
+    origin = Origin(source, compare(old, plan, same_sink=False))
+    for reading in exclusive_readings(old, run):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{origin.described} reads {reading}, whose position is that of one query",
+            hint="ALTER QUERY … AS SELECT … changes the statement of that query.",
+            span=resume.span,
+        )
+    if not origin.comparison.is_compatible:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the query cannot continue from {origin.described}: {'; '.join(origin.comparison.obstacles)}",
+            hint="Sources, joins, aggregations and their keys must be the same; filters and columns after them may differ.",
+            span=resume.span,
+        )
+    written = _writes_once(plan.sink)
+    if written is not None and written == _writes_once(old.sink) and _is_interrupted(source, run):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{origin.described} was stopped during a batch, and its sink may contain the rows of that batch: "
+            "the new query would write them again",
+            hint="RESTART the earlier query, and end it with TERMINATE QUERY … WITH SAVEPOINT. Or write into another relation.",
+            span=resume.span,
+        )
+    return origin
+
+
+def _source(resume: ResumeFrom, run: Execution) -> Savepoint | Query:
+    if resume.savepoint is not None:
+        return run.savepoint(Identifier(resume.savepoint, resume.span))
+    if resume.query_id is not None:
+        query = run.catalog.query(resume.query_id)
+    else:
+        query = run.catalog.query_by_name(resume.query_name or "", resume.query_version)
+    if query is None or not run.knows(query):
+        version = f" of version {resume.query_version}" if resume.query_version is not None else ""
+        raise UserError(
+            SqlState.QUERY_NOT_FOUND,
+            f"the query {resume.query_id or resume.query_name!r}{version} does not exist or is not authorized",
+            hint="LIST QUERIES shows the existing queries.",
+            span=resume.span,
+        )
+    return query
+
+
+def _refuse_source(source: Savepoint | Query, span: Span | None) -> None:
+    """Raise UserError for a query that has not ended, or that has no single checkpoint."""
+    if isinstance(source, Savepoint):
+        return
+    if source.kind in UNSUPPORTED:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"no other query can continue from the query of {UNSUPPORTED[source.kind]}",
+            hint="RESTART QUERY continues that query itself.",
+            span=span,
+        )
+    if source.actual_state is not QueryState.TERMINATED:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the query {source.name or source.id} is {source.actual_state.value}: another one can continue only after its end",
+            hint=f"TERMINATE QUERY {source.id}; first. Or CREATE SAVEPOINT name ON QUERY {source.id}; and continue from that.",
+            span=span,
+        )
+
+
+def _present_plan(source: Savepoint | Query, run: Execution, span: Span | None) -> str:
+    """Return the plan with the present names of what it uses; raises the SQLSTATE of what was dropped."""
+    dropped: tuple[str, tuple[str, ...]] | None = None
+    plan = source.plan
+    if isinstance(source, Savepoint):
+        by_id = run.catalog.snapshot().by_id
+        kept = {(kind, path): by_id.get(object_id) for kind, path, object_id in source.uses}
+        sources = {place: value for place, value in kept.items() if place != ("relation", source.sink.path)}
+        dropped = next((place for place, value in sources.items() if value is None), None)
+        plan = with_present_names(
+            plan, {place: BY_NAME[place[0]].path(value) for place, value in kept.items() if value is not None}
+        )
+    else:
+        sinks = {sink.path for sink in source.sinks}
+        dropped = next(
+            ((kind.kind, path) for kind, path in run.catalog.dropped_uses(source) if path not in sinks), None
+        )
+    if dropped is not None:
+        kind = BY_NAME[dropped[0]]
+        raise UserError(
+            kind.missing,
+            f"the checkpoint belongs to {kind.described(dropped[1])}, which was dropped",
+            hint="Its positions mean nothing in another object. Create the query without 'resume.from.…'.",
+            span=span,
+        )
+    return plan
+
+
+def _is_interrupted(source: Savepoint | Query, run: Execution) -> bool:
+    if isinstance(source, Savepoint):
+        return source.is_interrupted
+    return run.services.engine.is_interrupted(source.id)
+
+
+def _writes_once(step: Step) -> tuple[str, tuple[str, ...]] | None:
+    """Return store and entity that a sink writes exactly once; None for another sink."""
+    if isinstance(step, WriteEntity | WriteRows) and step.guarantee == "exactly_once":
+        return step.store, tuple(step.entity)
+    return None

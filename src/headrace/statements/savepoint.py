@@ -1,0 +1,227 @@
+"""SAVEPOINT: create, drop, describe; LIST is in `listing`. ADR 54."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Query, Savepoint
+from headrace.catalog.policy import Requirement
+from headrace.catalog.query_versions import used
+from headrace.core.errors import HeadraceError, Span, UserError
+from headrace.core.names import Identifier, RelationName, printed
+from headrace.core.resultset import result
+from headrace.core.sqlstate import SqlState
+from headrace.core.types import VARCHAR
+from headrace.engine.savepoints import Manifest
+from headrace.planner.explain import explain_running
+from headrace.planner.physical import SparkPlan
+from headrace.sql.statements.savepoint import (
+    CreateSavepoint,
+    DescribeSavepoint,
+    DropSavepoint,
+    ImportSavepoint,
+)
+from headrace.statements.base import Execution, Outcome, ddl, handles, moment_text, now, on_organization
+from headrace.statements.dropping import drop, ownership
+from headrace.statements.exclusive import exclusive_readings
+from headrace.statements.resuming import UNSUPPORTED
+
+
+def _of_create(statement: CreateSavepoint, run: Execution) -> Iterator[Requirement]:
+    """Yield OWNERSHIP of the query: a savepoint contains its state."""
+    yield Requirement(Privilege.OWNERSHIP, run.query(statement.reference))
+
+
+@handles(CreateSavepoint, requires=_of_create)
+async def create_savepoint(statement: CreateSavepoint, run: Execution) -> Outcome:
+    """Copy the checkpoint of a query between two batches; the query runs on. If it fails, nothing is left."""
+    if (existing := _existing(statement, run)) is not None:
+        return _answer(existing, "CREATE", f"the savepoint {printed(existing.name)} already exists")
+    query = await asyncio.to_thread(run.query, statement.reference)
+    savepoint = await save(statement.name, query, statement.reference.span, run)
+    return _answer(savepoint, "CREATE", described(savepoint))
+
+
+@handles(ImportSavepoint, requires=on_organization(Privilege.OWNERSHIP))
+async def import_savepoint(statement: ImportSavepoint, run: Execution) -> Outcome:
+    """Add a savepoint of another server that is in this server's folder of savepoints."""
+    if (existing := _existing(statement, run)) is not None:
+        return _answer(existing, "CREATE", f"the savepoint {printed(existing.name)} already exists")
+    try:
+        identifier = str(uuid.UUID(statement.identifier))
+    except ValueError:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"{statement.identifier!r} is not the id of a savepoint, which is a UUID",
+            hint="DESCRIBE SAVEPOINT shows the id on the server that created it; it is the name of its folder.",
+            span=statement.span,
+        ) from None
+    if (
+        same := next((item for item in run.catalog.savepoints.all() if item.id == identifier), None)
+    ) is not None:
+        raise UserError(
+            SqlState.DUPLICATE_SAVEPOINT,
+            f"the savepoint {identifier} is in the catalog already",
+            hint=f"Its name is {printed(same.name)}." if run.knows(same) else None,
+            span=statement.span,
+        )
+    try:
+        manifest = await run.services.engine.savepoint_manifest(identifier)
+    except HeadraceError as error:
+        error.span = error.span or statement.span
+        raise
+    savepoint = _savepoint(statement.name.name, identifier, manifest, (), run)
+    await asyncio.to_thread(run.catalog.savepoints.create, savepoint)
+    return _answer(savepoint, "CREATE", described(savepoint))
+
+
+@handles(
+    DropSavepoint, requires=lambda statement, run: ownership(run.savepoint(statement.name), run), checked=True
+)
+async def drop_savepoint(statement: DropSavepoint, run: Execution) -> Outcome:
+    """Drop a savepoint with its files. Queries that continued from it have their own."""
+    savepoint = run.savepoint(statement.name)
+    await drop(savepoint, run, cascade=False, span=statement.name.span)
+    if not run.checking:
+        await run.services.engine.drop_savepoint(savepoint.id)
+    return _answer(savepoint, "DROP", f"savepoint {printed(savepoint.name)} was dropped")
+
+
+@handles(
+    DescribeSavepoint,
+    requires=lambda statement, run: [Requirement(Privilege.USAGE, run.savepoint(statement.name))],
+)
+async def describe_savepoint(statement: DescribeSavepoint, run: Execution) -> Outcome:
+    """Return property and value rows."""
+    savepoint = run.savepoint(statement.name)
+    facts = {
+        "name": savepoint.name,
+        "id": savepoint.id,
+        "query_id": savepoint.query_id,
+        "query_name": savepoint.query_name,
+        "query_version": str(savepoint.query_version),
+        "sink": str(savepoint.sink),
+        "batch": str(savepoint.batch),
+        "interrupted": str(savepoint.is_interrupted).lower(),
+        "size_bytes": str(savepoint.size),
+        "query": savepoint.sql,
+        "plan": await asyncio.to_thread(_plan, savepoint),
+        "owner": savepoint.owner,
+        "created_at": moment_text(savepoint.created_at),
+        "updated_at": moment_text(savepoint.updated_at),
+    }
+    return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
+
+
+async def save(
+    name: Identifier, query: Query, span: Span | None, run: Execution, *, hold: bool = False
+) -> Savepoint:
+    """Create a savepoint of a query and return it. With `hold` the query begins no batch afterwards, since it is to be stopped.
+
+    Raises UserError 42P020 for a name in use, 0A000 for a kind of query that has none, and as `Engine.take_savepoint` does.
+    """
+    refuse_taken(name, run)
+    refuse_unsaved(query, span, run)
+    identifier, state = str(uuid.uuid4()), run.catalog.snapshot()
+    facts = {
+        "query_id": query.id,
+        "query_name": query.name,
+        "query_version": query.version,
+        "sink": query.sink.path,
+        "sql": query.sql,
+        "plan": query.plan,
+    }
+    engine = run.services.engine
+    manifest = await engine.take_savepoint(identifier, query, facts, hold=hold)
+    savepoint = _savepoint(name.name, identifier, manifest, used(state, query), run)
+    try:
+        await asyncio.to_thread(run.catalog.savepoints.create, savepoint)
+    except HeadraceError:
+        await engine.drop_savepoint(identifier)
+        raise
+    return savepoint
+
+
+def refuse_taken(name: Identifier, run: Execution) -> None:
+    """Raise UserError 42P020 for a name in use."""
+    if run.catalog.savepoints.get(name.name) is not None:
+        raise UserError(
+            SqlState.DUPLICATE_SAVEPOINT,
+            f"the savepoint {name.name!r} already exists",
+            hint="Choose another name, or drop it first.",
+            span=name.span,
+        )
+
+
+def refuse_unsaved(query: Query, span: Span | None, run: Execution) -> None:
+    """Raise UserError 0A000 for a query whose checkpoint does not suffice to continue from."""
+    if query.kind in UNSUPPORTED:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the query of {UNSUPPORTED[query.kind]} cannot have a savepoint yet",
+            hint="TERMINATE QUERY keeps its checkpoint, and RESTART QUERY continues from it.",
+            span=span,
+        )
+    for reading in exclusive_readings(SparkPlan.from_json(query.plan), run):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"a query that reads {reading} cannot have a savepoint: its source keeps one position only",
+            hint="TERMINATE QUERY keeps its checkpoint, and RESTART QUERY continues from it.",
+            span=span,
+        )
+
+
+def described(savepoint: Savepoint) -> str:
+    """Return the Summary of a new savepoint."""
+    query = savepoint.query_name or savepoint.query_id
+    return f"savepoint {printed(savepoint.name)} contains the query {query} after batch {savepoint.batch}, in {savepoint.size} bytes"
+
+
+def _existing(statement: CreateSavepoint | ImportSavepoint, run: Execution) -> Savepoint | None:
+    """Return the visible savepoint of that name after IF NOT EXISTS. Raises UserError 42P020 for a name in use otherwise."""
+    existing = run.catalog.savepoints.get(statement.name.name)
+    if existing is not None and statement.if_not_exists and run.knows(existing):
+        return existing
+    refuse_taken(statement.name, run)
+    return None
+
+
+def _savepoint(
+    name: str,
+    identifier: str,
+    manifest: Manifest,
+    uses: tuple[tuple[str, tuple[str, ...], str], ...],
+    run: Execution,
+) -> Savepoint:
+    moment, facts = now(), manifest.facts
+    return Savepoint(
+        name=name,
+        query_id=facts["query_id"],
+        query_name=facts["query_name"],
+        query_version=facts["query_version"],
+        sink=RelationName(*facts["sink"]),
+        sql=facts["sql"],
+        plan=facts["plan"],
+        uses=uses,
+        batch=manifest.batch,
+        size=manifest.size,
+        is_interrupted=manifest.is_interrupted,
+        owner=run.role,
+        created_at=moment,
+        updated_at=moment,
+        id=identifier,
+    )
+
+
+def _plan(savepoint: Savepoint) -> str:
+    try:
+        return explain_running(SparkPlan.from_json(savepoint.plan))
+    except ValueError:
+        return "was created by another version of Headrace, which this version cannot read"
+
+
+def _answer(savepoint: Savepoint, command: str, summary: str) -> Outcome:
+    return Outcome(ddl("savepoint", savepoint.name, command, summary, [savepoint.name]))

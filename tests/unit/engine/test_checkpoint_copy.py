@@ -1,0 +1,121 @@
+"""Copies of checkpoints: what they contain, and what another query finds in its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.checkpoint import write_checkpoint
+from headrace.connectors.marks import is_begun
+from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, place_checkpoint
+from headrace.planner.physical import ReadEntity, SparkPlan, WriteEntity
+
+PLAN = SparkPlan(
+    steps=[
+        ReadEntity(id="s1", store="k", connector="kafka", entity=("orders",)),
+        WriteEntity(id="s9", input="s1", store="k", connector="kafka", entity=("sales",)),
+    ],
+    outputs=["s9"],
+)
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_copy_contains_one_batch_and_nothing_of_the_sink(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "q", batches=4, planned=1)
+
+    copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
+
+    assert files(tmp_path / "copy") == {
+        "metadata",
+        "watermark",
+        "identities.json",
+        *(f"{log}/{batch}" for log in ("offsets", "commits") for batch in range(4)),
+        "state/0/0/2.zip",
+        "state/0/0/SSTs/000008-a.sst",
+        "state/0/0/3.changelog",
+        "state/0/0/4.changelog",
+        "state/0/_metadata/v2/0",
+        "state/0/_stateSchema/default/0_29d7",
+    }
+    assert json.loads((tmp_path / "copy" / "identities.json").read_text()) == {"s1": {"orders": "a"}}
+
+
+def test_state_is_shared_and_outlives_its_query(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "q", batches=4)
+    copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
+    shared = "state/0/0/SSTs/000008-a.sst"
+
+    assert (tmp_path / "copy" / shared).samefile(tmp_path / "q" / shared)
+    (tmp_path / "q" / shared).unlink()
+
+    assert (tmp_path / "copy" / shared).read_text() == "000008-a.sst"
+
+
+def test_another_query_has_another_id_and_finds_its_state(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "q", batches=4)
+    copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
+
+    place_checkpoint(tmp_path / "copy", tmp_path / "next", 3)
+
+    assert json.loads((tmp_path / "next/metadata").read_text()) != json.loads(
+        (tmp_path / "q/metadata").read_text()
+    )
+    described = json.loads((tmp_path / "next/state/0/_metadata/v2/0").read_text().splitlines()[1])
+    (schema,) = described["stateSchemaFilePaths"]
+    assert schema == f"file:{tmp_path}/next/state/0/_stateSchema/default/0_29d7"
+    assert Path(schema.removeprefix("file:")).is_file()
+
+
+def test_a_query_that_continues_has_no_mark_before_its_first_batch(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "q", batches=4)
+    copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
+    place_checkpoint(tmp_path / "copy", tmp_path / "next", 3)
+
+    assert is_begun(str(tmp_path / "q"))
+    assert not is_begun(str(tmp_path / "next"))
+    (tmp_path / "next/commits/4").write_text("v1\n{}")
+    assert is_begun(str(tmp_path / "next"))
+
+
+def test_a_state_that_lacks_a_file_is_not_copied(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "q", batches=4)
+    (tmp_path / "q/state/0/0/3.changelog").unlink()
+
+    with pytest.raises(FileNotFoundError, match=r"3\.changelog"):
+        copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
+
+
+def test_state_without_a_snapshot_is_all_changes(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "q", batches=3, snapshot=9)
+
+    copy_checkpoint(tmp_path / "q", tmp_path / "copy", 2, PLAN)
+
+    assert {name for name in files(tmp_path / "copy") if name.startswith("state/0/0/")} == {
+        f"state/0/0/{version}.changelog" for version in (1, 2, 3)
+    }
+
+
+def test_nothing_is_left_of_a_checkpoint_that_could_not_be_placed(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "q", batches=4)
+    copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
+    (tmp_path / "copy/offsets/0").unlink()
+    (tmp_path / "copy/offsets/0").symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(FileNotFoundError):
+        place_checkpoint(tmp_path / "copy", tmp_path / "next", 3)
+
+    assert not (tmp_path / "next").exists()
+
+
+def test_the_border_is_the_last_finished_batch(tmp_path: Path) -> None:
+    assert border(tmp_path) is None
+    write_checkpoint(tmp_path / "q", batches=4)
+    write_checkpoint(tmp_path / "stopped", batches=4, planned=1)
+
+    assert border(tmp_path / "q") == Border(3, is_interrupted=False)
+    assert border(tmp_path / "stopped") == Border(3, is_interrupted=True)

@@ -1,0 +1,56 @@
+"""A query that is replaced while it runs: the driver gets the new plan, and a version that fails gives its place back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.catalog.objects import QueryState
+from tests.unit.engine.conftest import plan
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Bench
+
+S = QueryState
+
+
+async def replaced(bench: Bench, behaviour: str) -> str:
+    """Return a query that ran, and that now has a plan with another behaviour of the fake driver."""
+    await bench.engine.start()
+    query = bench.query("runs")
+    await bench.until(lambda: bench.engine.progress(query) is not None)
+    stored = bench.stored_query(query)
+    bench.catalog.versions.replace(replace(stored, sql="changed", plan=plan(behaviour).to_json()))
+    bench.engine.wake()
+    return query
+
+
+async def test_a_query_runs_with_the_new_plan_and_keeps_it_after_a_batch(bench: Bench) -> None:
+    query = await replaced(bench, "late")
+    await bench.until(lambda: bench.stored_query(query).is_settled)
+    stored = bench.stored_query(query)
+    assert (stored.version, stored.sql, stored.actual_state) == (2, "changed", S.RUNNING)
+    first, second = bench.journal("start", query)
+    assert (first["generation"], second["generation"]) == (1, 2)
+    assert second["checkpoint"] == first["checkpoint"]
+
+
+@pytest.mark.parametrize("domain", ["user", "internal"])
+async def test_a_version_that_fails_before_a_batch_gives_its_place_back(bench: Bench, domain: str) -> None:
+    query = await replaced(bench, domain)
+    await bench.until(lambda: bench.stored_query(query).version == 3)
+    await bench.until_state(query, S.RUNNING)
+    stored = bench.stored_query(query)
+    assert (stored.sql, stored.is_settled) == (bench.catalog.versions.of(stored)[0].sql, True)
+    failed = bench.catalog.versions.of(stored)[1]
+    assert (failed.sql, failed.reason) == ("changed", f"an {domain} error\nHint: do something")
+
+
+async def test_a_version_whose_store_is_away_is_tried_again(bench: Bench) -> None:
+    query = await replaced(bench, "once")
+    await bench.until(lambda: bench.stored_query(query).is_settled)
+    stored = bench.stored_query(query)
+    assert (stored.version, stored.sql) == (2, "changed")
+    assert stored.restarts == 1

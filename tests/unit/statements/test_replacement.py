@@ -1,0 +1,175 @@
+"""ALTER QUERY … AS and ROLLBACK over the real catalog; `replacement.slt` runs such queries."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.session import Session
+from headrace.catalog.objects import Principal, Query
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+
+ROOT = Principal("admin", ("orgadmin",), "orgadmin")
+MAKER, LEADER = (Principal(role, (role,), role) for role in ("maker", "leader"))
+INSERT = "INSERT INTO lab.tests.orders SELECT n FROM shop.public.orders QUERY WITH ('query.name' = copy)"
+MORE = "SELECT n + 1 AS n FROM shop.public.orders WHERE n > 3"
+
+
+@pytest.fixture
+async def copying(session: Session) -> Session:
+    await session.run(INSERT)
+    return session
+
+
+def stored(session: Session) -> Query:
+    query = session.catalog.query_by_name("copy")
+    assert query is not None
+    return query
+
+
+async def refused(session: Session, text: str, state: SqlState) -> UserError:
+    before = stored(session)
+    with pytest.raises(UserError) as caught:
+        await session.run(text)
+    assert caught.value.state is state
+    assert stored(session) == before
+    return caught.value
+
+
+async def test_a_query_gets_another_statement_and_keeps_its_name_and_sink(copying: Session) -> None:
+    before = stored(copying)
+    rows = await copying.rows(f"ALTER QUERY copy AS {MORE}", "Summary")
+    assert rows == [(f"query {before.id} continues as version 2",)]
+    after = stored(copying)
+    assert (after.id, after.name, after.sink, after.version) == (before.id, "copy", before.sink, 2)
+    assert after.sql == ("INSERT INTO lab.tests.orders SELECT n + 1 AS n FROM shop.public.orders WHERE n > 3")
+    assert await copying.rows("DESCRIBE QUERY VERSIONS copy", "Version", "State", "Query", "Message") == [
+        ("1", "replaced", INSERT, None),
+        ("2", "on trial", after.sql, None),
+    ]
+    assert await copying.rows(
+        "SELECT version, state FROM deltastream.sys.query_versions WHERE until IS NULL"
+    ) == [("2", "on trial")]
+
+
+async def test_explain_changes_nothing_and_lists_what_is_kept(copying: Session) -> None:
+    before = stored(copying)
+    lines = [line for (line,) in await copying.rows(f"EXPLAIN ALTER QUERY copy AS {MORE}")]
+    assert lines[:4] == [
+        "Replacement: compatible",
+        "  the query continues from its positions, with its state",
+        "  read entity read_orders: kept, continues from the checkpoint",
+        "  decode rows rows_orders: kept",
+    ]
+    assert stored(copying) == before
+
+
+async def test_a_statement_that_cannot_continue_is_refused_with_its_reasons(copying: Session) -> None:
+    text = "ALTER QUERY copy AS SELECT o.n FROM shop.public.orders o JOIN shop.public.orders p WITHIN 1 MINUTE ON o.n = p.n"
+    error = await refused(copying, text, SqlState.FEATURE_NOT_SUPPORTED)
+    assert error.message.startswith("with this statement the query cannot continue from its checkpoint: ")
+    assert (
+        "the step joined_p (interval join) is new; the step read_orders (read entity) is removed"
+        in error.message
+    )
+    assert error.span is not None
+    assert text[error.span.start :].startswith("SELECT o.n")
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("ALTER QUERY copy AS SELECT missing FROM shop.public.orders", SqlState.UNDEFINED_COLUMN),
+        ("ALTER QUERY copy AS SELECT n, n AS m FROM shop.public.orders", SqlState.DATATYPE_MISMATCH),
+        ("ALTER QUERY copy AS SELECT 'x' AS n FROM shop.public.orders", SqlState.DATATYPE_MISMATCH),
+        (f"ALTER QUERY copy AS {MORE} QUERY WITH ('query.name' = other)", SqlState.INVALID_PARAMETER),
+        (f"ALTER QUERY other AS {MORE}", SqlState.QUERY_NOT_FOUND),
+        ("ALTER QUERY copy AS", SqlState.SYNTAX_ERROR),
+        ("ALTER QUERY copy ROLLBACK TO VERSION 1", SqlState.INVALID_PARAMETER),
+        ("ALTER QUERY copy ROLLBACK TO VERSION one", SqlState.SYNTAX_ERROR),
+    ],
+)
+async def test_a_statement_with_an_error_changes_nothing(
+    copying: Session, text: str, state: SqlState
+) -> None:
+    await refused(copying, text, state)
+
+
+async def test_the_query_of_a_view_is_not_replaced_yet(session: Session) -> None:
+    await session.run(
+        "CREATE MATERIALIZED VIEW shop.public.v WITH ('query.name' = copy) AS "
+        "SELECT n FROM shop.public.orders WITH ('starting.position' = 'earliest')"
+    )
+    error = await refused(session, f"ALTER QUERY copy AS {MORE}", SqlState.FEATURE_NOT_SUPPORTED)
+    assert "the query of a materialized view cannot be replaced yet" in error.message
+
+
+async def test_going_back_is_a_new_version_of_the_old_statement(copying: Session) -> None:
+    await copying.run(f"ALTER QUERY copy AS {MORE}")
+    await copying.run("ALTER QUERY copy ROLLBACK TO VERSION 1")
+    after = stored(copying)
+    assert (after.version, after.sql) == (3, INSERT)
+    assert [each.version for each in copying.catalog.versions.of(after)] == [1, 2]
+
+
+async def test_a_replacement_requires_the_query_and_what_the_new_statement_reads(session: Session) -> None:
+    for text in (
+        "CREATE ROLE maker",
+        "GRANT CREATE_QUERY ON ORGANIZATION TO ROLE maker",
+        "GRANT USAGE ON DATABASE shop TO ROLE maker",
+        "GRANT USAGE ON SCHEMA shop.public TO ROLE maker",
+        "GRANT USAGE ON DATABASE lab TO ROLE maker",
+        "GRANT USAGE ON SCHEMA lab.tests TO ROLE maker",
+        "GRANT USAGE ON STORE k TO ROLE maker",
+        "GRANT SELECT, INSERT ON RELATION lab.tests.orders TO ROLE maker",
+        "GRANT SELECT ON RELATION shop.public.orders TO ROLE maker",
+        "CREATE ROLE leader",
+        "GRANT ROLE maker TO ROLE leader",
+        "GRANT SELECT ON RELATION shop.public.orders TO ROLE leader",
+    ):
+        await session.answer(text, ROOT)
+    await session.answer(INSERT, MAKER)
+    await session.answer("REVOKE SELECT ON RELATION shop.public.orders FROM ROLE maker", ROOT)
+    with pytest.raises(UserError) as caught:
+        await session.answer(f"ALTER QUERY copy AS {MORE}", MAKER)
+    assert caught.value.state is SqlState.RELATION_NOT_FOUND
+    # Another role may read the source, but the query runs with the privileges of its own role.
+    with pytest.raises(UserError) as caught:
+        await session.answer(f"ALTER QUERY copy AS {MORE}", LEADER)
+    assert caught.value.state is SqlState.INSUFFICIENT_PRIVILEGE
+    assert "the role 'maker' lacks the privilege SELECT" in caught.value.message
+    assert stored(session).version == 1
+    await session.answer("GRANT SELECT ON RELATION shop.public.orders TO ROLE maker", ROOT)
+    await session.answer(f"ALTER QUERY copy AS {MORE}", MAKER)
+    assert stored(session).version == 2
+
+
+async def test_or_replace_creates_what_is_missing_and_refuses_what_no_query_created(session: Session) -> None:
+    create = "CREATE OR REPLACE MATERIALIZED VIEW shop.public.v AS SELECT n FROM shop.public.orders"
+    await session.run(create)
+    (query,) = session.catalog.queries()
+    assert query.sql == create.replace("OR REPLACE ", "")
+    for text, state in (
+        (create, SqlState.FEATURE_NOT_SUPPORTED),
+        (create.replace("MATERIALIZED VIEW", "STREAM"), SqlState.RELATION_NOT_FOUND),
+        (create.replace("public.v", 'public."Best"'), SqlState.QUERY_NOT_FOUND),
+        (
+            create.replace("public.v AS", "public.v WITH ('query.name' = x) AS"),
+            SqlState.FEATURE_NOT_SUPPORTED,
+        ),
+        ("CREATE OR REPLACE STREAM s (n BIGINT) WITH ('topic' = 't')", SqlState.FEATURE_NOT_SUPPORTED),
+        (create.replace("VIEW", "VIEW IF NOT EXISTS"), SqlState.SYNTAX_ERROR),
+    ):
+        with pytest.raises(UserError) as caught:
+            await session.run(text)
+        assert caught.value.state is state
+    assert session.catalog.queries() == [query]
+
+
+async def test_a_statement_that_changes_nothing_starts_nothing(copying: Session) -> None:
+    before = stored(copying)
+
+    rows = await copying.rows("ALTER QUERY copy AS SELECT n FROM shop.public.orders", "Summary")
+
+    assert rows == [(f"query {before.id} has this statement already",)]
+    assert stored(copying) == before
