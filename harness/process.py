@@ -53,7 +53,14 @@ class HeadraceProcess:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env={**os.environ, "HEADRACE_TOKEN": self.token, **self._environment, **environment},
+            env={
+                **os.environ,
+                "HEADRACE_TOKEN": self.token,
+                # The history of metrics is tested too, and tests do not wait half a minute for it.
+                "HEADRACE_METRICS_INTERVAL_S": "2",
+                **self._environment,
+                **environment,
+            },
         )
         log.close()
         line = self._line()

@@ -38,6 +38,7 @@ from headrace.core.types import (
     Map,
     Timestamp,
 )
+from headrace.engine.metrics import METRICS
 from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.statements.system import RELATIONS
 
@@ -109,6 +110,17 @@ def settings() -> str:
         )
         default = "the user's data folder" if name == "data_dir" else default
         lines.append(f"| `HEADRACE_{name.upper()}` | {default} | {_cell(field.description or '')} |")
+    return "\n".join(lines)
+
+
+def metrics() -> str:
+    """Return the metrics of queries as a table: those that are numbers are on the metrics page."""
+    lines = ["| metric | |", "|---|---|"]
+    for metric in METRICS:
+        labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
+        name = f"headrace_query_{metric.name}" if metric.is_number else metric.name
+        only = "" if metric.is_number else " Not on the metrics page."
+        lines.append(f"| `{name}{labels}` | {_cell(metric.help)}{only} |")
     return "\n".join(lines)
 
 
@@ -232,7 +244,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "information schema": partial(system_relations, INFORMATION_SCHEMA),
     },
     "reference/statements.md": {"refused": refused},
-    "operations.md": {"settings": settings},
+    "operations.md": {"settings": settings, "metrics": metrics},
     "coming-from.md": {
         "statements": partial(idioms, Place.STATEMENT),
         "declarations": partial(idioms, Place.COLUMN, Place.PROPERTY),

@@ -57,7 +57,7 @@ def relation(
         entity=None if view else (name,),
         format=layout or EntityFormat(),
         properties={key.replace("_", "."): value for key, value in properties.items()},
-        id=f"id_of_{name}" if view else "",
+        id=f"id_of_{name}",
     )
 
 

@@ -307,6 +307,39 @@ class Need(NamedTuple):
     view: str | None = None
 
 
+class LineageKind(Enum):
+    """How a query uses a column, in OpenLineage's words: the first three are direct, the value is computed from it."""
+
+    IDENTITY = "IDENTITY"
+    TRANSFORMATION = "TRANSFORMATION"
+    AGGREGATION = "AGGREGATION"
+    JOIN = "JOIN"
+    GROUP_BY = "GROUP_BY"
+    FILTER = "FILTER"
+    SORT = "SORT"
+    WINDOW = "WINDOW"
+    CONDITIONAL = "CONDITIONAL"
+
+    @property
+    def is_direct(self) -> bool:
+        """True if the value is computed from the column, false if the column decides about rows or values."""
+        return self in (LineageKind.IDENTITY, LineageKind.TRANSFORMATION, LineageKind.AGGREGATION)
+
+
+@dataclass(frozen=True)
+class ColumnLineage:
+    """Use of a column of a relation by a query: for the output `column` of its sink number `sink`, or (None) for which rows there are.
+
+    The relation is known by its id, since it may be renamed.
+    """
+
+    sink: int
+    column: str | None
+    relation: str
+    source: str
+    kind: LineageKind
+
+
 @dataclass(frozen=True)
 class Query:
     """A continuous query: its wanted state, its actual state, and its plan.
@@ -317,7 +350,7 @@ class Query:
     registries and compute pool; the catalog fills it in, and takes out what is dropped after the query has ended.
     `needs` are the privileges that it requires to run. An application has `more_sinks`: it contains the
     queries of several statements. `is_settled` is false of a query that was replaced and has not finished a batch since: the earlier
-    version takes its place again if it fails.
+    version takes its place again if it fails. `lineage` is empty for a query that an earlier release created.
     """
 
     id: str
@@ -342,6 +375,7 @@ class Query:
     needs: tuple[Need, ...] = ()
     more_sinks: tuple[RelationName, ...] = ()
     is_settled: bool = True
+    lineage: tuple[ColumnLineage, ...] = field(default=(), repr=False)
 
     @property
     def should_run(self) -> bool:
@@ -365,6 +399,7 @@ class QueryVersion:
     sources: tuple[RelationName, ...]
     needs: tuple[Need, ...]
     uses: tuple[tuple[str, tuple[str, ...], str], ...]
+    lineage: tuple[ColumnLineage, ...] = field(repr=False)
     replaced_at: datetime.datetime
     reason: str | None
 

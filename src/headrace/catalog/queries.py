@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,17 @@ from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.query import QUERY
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.spec import KindSpec, Path
-from headrace.catalog.objects import DesiredState, Need, Query, QueryKind, QueryState, Relation, Role
+from headrace.catalog.objects import (
+    ColumnLineage,
+    DesiredState,
+    LineageKind,
+    Need,
+    Query,
+    QueryKind,
+    QueryState,
+    Relation,
+    Role,
+)
 from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
@@ -210,9 +220,24 @@ def _row(query: Query) -> dict[str, object]:
         "generation": query.generation,
         "needs": json.dumps(query.needs),
         "is_settled": query.is_settled,
+        "lineage": lineage_text(query.lineage),
         "created_at": micros(query.created_at),
         "updated_at": micros(query.updated_at),
     }
+
+
+def lineage_text(lineage: Iterable[ColumnLineage]) -> str:
+    """Return the stored form of a lineage."""
+    rows = [(each.sink, each.column, each.relation, each.source, each.kind.value) for each in lineage]
+    return json.dumps(rows)
+
+
+def lineage_of(text: str) -> tuple[ColumnLineage, ...]:
+    """Return the lineage of a stored form."""
+    return tuple(
+        ColumnLineage(sink, column, relation, source, LineageKind(kind))
+        for sink, column, relation, source, kind in json.loads(text)
+    )
 
 
 def _query(row: RowMapping | Mapping[str, Any], uses: frozenset[str]) -> Query:
@@ -238,5 +263,6 @@ def _query(row: RowMapping | Mapping[str, Any], uses: frozenset[str]) -> Query:
         generation=row["generation"],
         needs=tuple(Need(*need) for need in json.loads(row["needs"])),
         is_settled=row["is_settled"],
+        lineage=lineage_of(row["lineage"]),
         uses=uses,
     )

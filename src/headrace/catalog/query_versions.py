@@ -57,6 +57,7 @@ class QueryVersions:
                 uses=tuple((kind, tuple(path), object_id) for kind, path, object_id in uses),
                 replaced_at=moment(row["replaced_at"]),
                 reason=row["reason"],
+                lineage=queries.lineage_of(row["lineage"]),
             )
             versions.setdefault(row["query_id"], []).append(version)
         return versions
@@ -88,6 +89,7 @@ class QueryVersions:
                 plan=successor.plan,
                 sources=successor.sources,
                 needs=successor.needs,
+                lineage=successor.lineage,
                 is_settled=reason is not None,
             )
             failure = f", which failed: {reason}" if reason is not None else ""
@@ -135,7 +137,14 @@ class QueryVersions:
             RelationName(*paths.get((RELATION.kind, source.path), source.path)) for source in version.sources
         )
         plan = with_present_names(version.plan, paths)
-        return replace(query, sql=version.sql, plan=plan, sources=sources, needs=version.needs)
+        return replace(
+            query,
+            sql=version.sql,
+            plan=plan,
+            sources=sources,
+            needs=version.needs,
+            lineage=version.lineage,
+        )
 
 
 def with_present_names(plan: str, paths: Mapping[tuple[str, Path], Path]) -> str:
@@ -165,6 +174,7 @@ def _keep(storage: Storage, query: Query, reason: str | None) -> None:
         "sources": json.dumps([source.path for source in query.sources]),
         "needs": json.dumps(query.needs),
         "uses": json.dumps(used(storage.state, query)),
+        "lineage": queries.lineage_text(query.lineage),
         "replaced_at": present(),
         "reason": reason,
     }

@@ -159,6 +159,7 @@ queries = Table(
     Column("generation", Integer, nullable=False),
     Column("needs", Text, nullable=False),
     Column("is_settled", Boolean, nullable=False),
+    Column("lineage", Text, nullable=False),
     *_times(),
 )
 
@@ -173,6 +174,7 @@ query_versions = Table(
     Column("needs", Text, nullable=False),
     # Kind, path and id of each object: no foreign keys, since an earlier version prevents no drop.
     Column("uses", Text, nullable=False),
+    Column("lineage", Text, nullable=False),
     Column("replaced_at", BigInteger, nullable=False),
     Column("reason", Text),
 )

@@ -280,6 +280,10 @@ class Settings(BaseSettings):
             "which the query reports a warning."
         ),
     )
+    metrics_interval_s: float = Field(
+        30.0, ge=0, description="Interval at which the metrics of queries are kept. 0 keeps none."
+    )
+    metrics_hours: float = Field(24.0, gt=0, description="Hours for which metrics of queries are kept.")
     request_bytes_max: int = Field(16 * 1024 * 1024, description="Largest request body.")
     statement_timeout_ms: int = Field(
         20_000, description="Time after which the server answers 202 for a statement and the client polls."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import shutil
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ from headrace.engine.copies import Copies
 from headrace.engine.drivers import Drivers, usable_pool
 from headrace.engine.findings import Finding
 from headrace.engine.interactive import InteractiveQueries
+from headrace.engine.metrics import QueryMetrics
+from headrace.engine.metrics_history import MetricsHistory
 from headrace.engine.pools import DRIVER_COMMAND, Connection, DriverProcess
 from headrace.engine.protocol import (
     Ack,
@@ -40,7 +43,7 @@ from headrace.engine.protocol import (
 from headrace.engine.results import ResultChannel
 from headrace.engine.savepoints import Manifest, Savepoints
 from headrace.engine.sizes import memory_mb, refuse_beyond_memory
-from headrace.engine.supervisor import QueryMetrics, Supervisor
+from headrace.engine.supervisor import Supervisor
 from headrace.engine.views.opening import open_views
 from headrace.engine.views.store import PURGE_INTERVAL_S, READER_THREADS
 from headrace.planner.physical import SparkPlan
@@ -75,11 +78,14 @@ class Engine:
         self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints)
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
         self._savepoints = Savepoints(settings.data_dir.resolve() / "savepoints")
+        self.history = MetricsHistory(
+            settings.data_dir.resolve() / "metrics.sqlite", hours=settings.metrics_hours
+        )
         self._interactive = InteractiveQueries(catalog, settings, self._drivers, self._checkpoints)
         self._applying: set[asyncio.Task[None]] = set()
         self._reading: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._stopping = asyncio.Event()
-        self._purging: asyncio.Task[None] | None = None
+        self._chores: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Begin; returns before any driver runs. Pools that are to run start theirs at once, so that they are warm when needed."""
@@ -87,7 +93,9 @@ class Engine:
         self.views.warm_up()
         self._warn_of_memory()
         self._supervisor.start()
-        self._purging = asyncio.create_task(self._purge_always(), name="purge views")
+        self._chores = [asyncio.create_task(self._purge_always(), name="purge views")]
+        if self._settings.metrics_interval_s:
+            self._chores.append(asyncio.create_task(self._sample_always(), name="keep metrics"))
 
     def _warn_of_memory(self) -> None:
         """Warn if the heaps exceed the machine's memory: a new pool is refused then, but the settings may have changed since."""
@@ -102,9 +110,9 @@ class Engine:
     async def stop(self) -> None:
         """End all processes in order. The desired states of the queries stay in the catalog, so that the next start continues them."""
         self._stopping.set()
-        if self._purging is not None:
-            self._purging.cancel()
-            await asyncio.gather(self._purging, return_exceptions=True)
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
         await self._supervisor.stop()
         await self._interactive.stop()
         await self._drivers.stop()
@@ -295,6 +303,14 @@ class Engine:
                 await asyncio.get_running_loop().run_in_executor(self.views.writer, self.views.purge)
             except Exception:
                 log.exception("views_not_purged")
+
+    async def _sample_always(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.metrics_interval_s)
+            try:
+                await asyncio.to_thread(self.history.add, time.time(), self._supervisor.all_metrics())
+            except Exception:
+                log.exception("metrics_not_kept")
 
     def _driver_ended(self, driver: DriverProcess, reason: str) -> None:
         self._interactive.driver_ended(driver, reason)

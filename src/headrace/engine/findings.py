@@ -73,6 +73,8 @@ class Observations:
     late: deque[tuple[int, int]] = field(default_factory=deque)
     lags: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_HISTORY))
     states: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_HISTORY))
+    passed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Rows that came to, and passed, each condition and join, in the batches that were reported."""
 
     def add(self, progress: QueryProgress, now: float) -> None:
         """Add the batches since the last call."""
@@ -81,6 +83,9 @@ class Observations:
             self.last_input = now
             self.input_rows += progress.input_rows
             self.late.append((progress.input_rows, progress.late_rows))
+            for step in progress.steps:
+                came, passed = self.passed.get(step.step, (0, 0))
+                self.passed[step.step] = (came + step.input_rows, passed + step.output_rows)
         while len(self.late) > 1 and sum(rows for rows, _ in self.late) - self.late[0][0] >= _ROWS:
             self.late.popleft()
         self.lags.append((now, sum(sum(splits.values()) for splits in progress.lag.values())))
@@ -88,7 +93,13 @@ class Observations:
 
     def copy(self) -> Observations:
         """Return the observations as they are now: batches are added while another thread reads."""
-        return replace(self, late=self.late.copy(), lags=self.lags.copy(), states=self.states.copy())
+        return replace(
+            self,
+            late=self.late.copy(),
+            lags=self.lags.copy(),
+            states=self.states.copy(),
+            passed=self.passed.copy(),
+        )
 
 
 @dataclass(frozen=True)
@@ -344,6 +355,30 @@ def _differing_case(subject: Subject) -> Finding | None:
         "Declare the columns in double quotes, as the fields are written.",
         warns=False,
     )
+
+
+@_of_batches
+def _nothing_passes(subject: Subject) -> Finding | None:
+    """The first step, from the sources on, that has let no row through: steps after it have had none."""
+    for step, (came, passed) in subject.observed.passed.items():
+        if not came or passed:
+            continue
+        if step.split()[0].endswith("WHERE"):
+            return Finding(
+                "all_filtered",
+                f"the condition {step.partition('WHERE ')[2]} has let none of {came:,} rows through",
+                "Compare it with the records, which PRINT ENTITY shows: the values of its columns may be NULL or spelled differently.",
+                step,
+                warns=False,
+            )
+        return Finding(
+            "no_partner",
+            f"the join {step.partition(' ON ')[2] or step} has found no pair among {came:,} rows",
+            "Compare the keys of both sides, which PRINT ENTITY shows. A join over event time also requires both times within its bounds.",
+            step,
+            warns=False,
+        )
+    return None
 
 
 @_of_batches

@@ -110,8 +110,26 @@ class QueryWaits(_Message):
     store: str | None = None
 
 
+class OperatorState(BaseModel):
+    """State of an operator after a batch: rows, and bytes of memory."""
+
+    rows: int
+    bytes: int
+
+
+class StepRows(BaseModel):
+    """Rows of a condition or a join in one batch: those that came, and those that it let through."""
+
+    step: str
+    input_rows: int
+    output_rows: int
+
+
 class QueryProgress(_Message):
-    """Progress of a batch. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
+    """Progress of `batches`. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
+
+    Numbers of rows are sums over the batches; all else is of the last one. `output_rows` were passed to the sink, None where Spark does not
+    count them. `operators` are those with state, and `steps` the conditions and joins.
 
     `bad_records` could not be read and `future_rows` were too far ahead of the clock: both were skipped, as the source's
     property says. `timeless_rows` have no event time where one is needed. `lag` is how many records each split of each entity had,
@@ -126,8 +144,12 @@ class QueryProgress(_Message):
     input_rows_per_second: float
     batch_duration_ms: int
     watermark_ms: int | None = None
+    batches: int = 1
+    output_rows: int | None = None
     state_rows: int = 0
     state_bytes: int = 0
+    operators: dict[str, OperatorState] = Field(default_factory=dict)
+    steps: list[StepRows] = Field(default_factory=list)
     late_rows: int = 0
     timeless_rows: int = 0
     bad_records: int = 0

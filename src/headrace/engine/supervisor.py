@@ -18,7 +18,7 @@ from functools import partial
 from typing import TypeVar
 
 import structlog
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import DesiredState, PoolIntent, Query, QueryState
@@ -30,6 +30,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.findings import Finding, Observations, Subject, findings
 from headrace.engine.lifecycle import may_follow, on_failure
+from headrace.engine.metrics import QueryMetrics
 from headrace.engine.pools import DriverProcess
 from headrace.engine.ports import Pools, registries_of, stores_of
 from headrace.engine.protocol import (
@@ -47,28 +48,6 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 CATALOG_RETRY_S = 1.0
-
-
-class QueryMetrics(QueryProgress):
-    """A query's last batch, and sums since the server started."""
-
-    input_rows_total: int = Field(0, description="Rows read since the server started.")
-    late_rows_total: int = Field(0, description="Rows dropped as too late since the server started.")
-    timeless_rows_total: int = Field(0, description="Rows without an event time since the server started.")
-    bad_records_total: int = Field(0, description="Records skipped as unreadable since the server started.")
-    future_rows_total: int = Field(
-        0, description="Records skipped as too far ahead since the server started."
-    )
-
-    @staticmethod
-    def after(earlier: QueryMetrics | None, message: QueryProgress) -> QueryMetrics:
-        """Return metrics with `message` as the last batch, and the sums of `earlier` and `message`."""
-        summed = ("input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
-        totals = {
-            f"{name}_total": getattr(message, name) + (getattr(earlier, f"{name}_total") if earlier else 0)
-            for name in summed
-        }
-        return QueryMetrics(**dict(message), **totals)
 
 
 @dataclass
@@ -141,6 +120,14 @@ class Supervisor:
         """Return the last progress of a query; None before its first batch since the server started."""
         record = self._records.get(query_id)
         return record.metrics if record else None
+
+    def all_metrics(self) -> dict[str, QueryMetrics]:
+        """Return the last progress of each query that runs and has had a batch."""
+        return {
+            query_id: record.metrics
+            for query_id, record in self._records.items()
+            if record.run is not None and record.metrics is not None
+        }
 
     def notice(self, query_id: str) -> str | None:
         """Return the most important warning about a running query; None if it is in order."""

@@ -45,7 +45,7 @@ OTHER_THREADS = 32
 def create_app(parts: ServerParts) -> FastAPI:
     """Return the application. Every HTTP route added here is behind the token gate, except `probes`, signing in and the static page."""
     hosts = Hosts(parts.settings)
-    metrics = Metrics(parts.sample_queries)
+    metrics = Metrics(parts.query_metrics)
     tickets = TicketOffice(grace_ms=parts.settings.result_channel_grace_ms)
     sessions = Sessions(parts.settings, parts.accounts.user if parts.accounts else lambda _name: None)
 

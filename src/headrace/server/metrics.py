@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from headrace.server.ports import QuerySample
+from headrace.server.ports import MetricFamily
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 60.0)
 
@@ -19,7 +18,7 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0,
 class Metrics:
     """The counters of one application, in a separate registry."""
 
-    def __init__(self, sample_queries: Callable[[], Iterable[QuerySample]]) -> None:
+    def __init__(self, query_metrics: Callable[[], Iterable[MetricFamily]]) -> None:
         self._registry = CollectorRegistry()
         self._statements = Counter(
             "headrace_statements",
@@ -39,7 +38,7 @@ class Metrics:
             "headrace_statements_turned_away", "Requests refused with 503.", registry=self._registry
         )
         ProcessCollector(registry=self._registry)
-        self._registry.register(_Queries(sample_queries))
+        self._registry.register(_Queries(query_metrics))
 
     def finished(self, sqlstate: str, seconds: float) -> None:
         """Count one request to run statements."""
@@ -72,78 +71,18 @@ class Metrics:
 class _Queries(Collector):
     """Metrics of the continuous queries, collected at each request."""
 
-    def __init__(self, sample: Callable[[], Iterable[QuerySample]]) -> None:
-        self._sample = sample
+    def __init__(self, families: Callable[[], Iterable[MetricFamily]]) -> None:
+        self._families = families
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing: registering must not read queries."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield one gauge for each figure, with a sample for each query."""
-        samples = list(self._sample())
-        now_ms = time.time() * 1000
-        state = GaugeMetricFamily(
-            "headrace_query_state", "1 for the state a query is in.", labels=["query_id", "name", "state"]
-        )
-        for sample in samples:
-            state.add_metric([sample.query_id, sample.name, sample.state], 1)
-        yield state
-        figures: list[tuple[str, str, Callable[[QuerySample], float | None]]] = [
-            ("restarts", "Automatic restarts since the last start asked for.", lambda s: s.restarts),
-            (
-                "input_rows_per_second",
-                "Rows read per second in the last batch.",
-                lambda s: s.input_rows_per_second,
-            ),
-            ("batch_duration_ms", "Duration of the last batch.", lambda s: s.batch_duration_ms),
-            (
-                "watermark_lag_ms",
-                "How far the watermark is behind the clock.",
-                lambda s: None if s.watermark_ms is None else now_ms - s.watermark_ms,
-            ),
-            ("state_rows", "Rows of state kept.", lambda s: s.state_rows),
-            ("input_rows_total", "Rows read since the server started.", lambda s: s.input_rows_total),
-            ("late_rows_total", "Rows dropped as too late since the start.", lambda s: s.late_rows_total),
-            (
-                "timeless_rows_total",
-                "Rows without an event time since the start.",
-                lambda s: s.timeless_rows_total,
-            ),
-            (
-                "bad_records_total",
-                "Records skipped as unreadable since the start.",
-                lambda s: s.bad_records_total,
-            ),
-            (
-                "future_rows_total",
-                "Records skipped as too far ahead since the start.",
-                lambda s: s.future_rows_total,
-            ),
-        ]
-        for name, text, figure in figures:
-            family = GaugeMetricFamily(f"headrace_query_{name}", text, labels=["query_id", "name"])
-            for sample in samples:
-                value = figure(sample)
-                if value is not None:
-                    family.add_metric([sample.query_id, sample.name], value)
-            yield family
-        lag = GaugeMetricFamily(
-            "headrace_query_source_lag",
-            "Records of a split behind the last one that the last batch read.",
-            labels=["query_id", "name", "entity", "split"],
-        )
-        for sample in samples:
-            for entity, splits in sample.lag.items():
-                for split, behind in splits.items():
-                    lag.add_metric([sample.query_id, sample.name, entity, split], behind)
-        yield lag
-        backlog = GaugeMetricFamily(
-            "headrace_query_backlog_bytes",
-            "Log that the store of an entity retains because the query has not read it.",
-            labels=["query_id", "name", "entity"],
-        )
-        for sample in samples:
-            for entity, size in sample.backlog_bytes.items():
-                backlog.add_metric([sample.query_id, sample.name, entity], size)
-        yield backlog
+        """Yield each metric with a sample for each query."""
+        for family in self._families():
+            kind = CounterMetricFamily if family.is_counter else GaugeMetricFamily
+            collected = kind(f"headrace_query_{family.name}", family.help, labels=family.labels)
+            for labels, value in family.samples:
+                collected.add_metric(labels, value)
+            yield collected

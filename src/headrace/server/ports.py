@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.catalog.audit import AuditEntry
@@ -117,25 +117,17 @@ class Accounts(Protocol):
 
 
 @dataclass(frozen=True)
-class QuerySample:
-    """A continuous query as the metrics page shows it; figures are of its last batch or, `…_total`, sums since the
-    server started; None before the first batch."""
+class MetricFamily:
+    """A metric of the continuous queries for the metrics page: name without prefix, help, and the names of its labels.
 
-    query_id: str
+    Each sample has a value for each label. `is_counter` marks a sum that only grows.
+    """
+
     name: str
-    state: str
-    restarts: int
-    input_rows_per_second: float | None = None
-    batch_duration_ms: int | None = None
-    watermark_ms: int | None = None
-    state_rows: int | None = None
-    input_rows_total: int | None = None
-    late_rows_total: int | None = None
-    timeless_rows_total: int | None = None
-    bad_records_total: int | None = None
-    future_rows_total: int | None = None
-    lag: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    backlog_bytes: Mapping[str, int] = field(default_factory=dict)
+    help: str
+    labels: tuple[str, ...]
+    samples: Sequence[tuple[Sequence[str], float]]
+    is_counter: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,7 +137,7 @@ class ServerParts:
     `authenticate` returns a token's principal or None. `ended` returns the reason why a principal's credentials are no longer valid,
     None while they are valid. Both read only memory and do not block.
     `download` returns the file of a source by its kind, organization and name, None if the principal has none; it blocks.
-    `sample_queries` lists the continuous queries for the metrics page; `is_ready` is true if statements can run (it may
+    `query_metrics` returns the metrics of the continuous queries for the metrics page; `is_ready` is true if statements can run (it may
     block). Without `accounts`, users cannot sign in with a password. `audit` records sign-ins and refused requests.
     `may_read_metrics` is true for the principals that may read the metrics page.
     `broker` is the address of the broker that was started with the server.
@@ -154,7 +146,7 @@ class ServerParts:
     settings: Settings
     statements: StatementRunner
     authenticate: Callable[[str], Principal | None]
-    sample_queries: Callable[[], Iterable[QuerySample]] = tuple
+    query_metrics: Callable[[], Iterable[MetricFamily]] = tuple
     is_ready: Callable[[], bool] = lambda: True
     ended: Callable[[Principal], str | None] = lambda _principal: None
     accounts: Accounts | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,8 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.engine import Engine
 from headrace.server.app import create_app
 from headrace.server.auditing import audit_log_writer
-from headrace.server.ports import QuerySample, ServerParts
+from headrace.server.ports import ServerParts
+from headrace.server.query_metrics import query_metrics
 from headrace.session import StatementService
 from headrace.statements.base import Services
 
@@ -60,7 +60,7 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
         settings,
         statements,
         catalog.authenticate,
-        lambda: _samples(catalog, engine),
+        lambda: query_metrics(catalog.unfinished_queries(), engine.progress),
         catalog.is_readable,
         catalog.ended,
         catalog,
@@ -85,31 +85,3 @@ def _keys(settings: Settings) -> KeySource | None:
     if settings.catalog_key is not None:
         return GivenKeys(settings.catalog_key.get_secret_value())
     return CommandKeys(settings.catalog_key_command) if settings.catalog_key_command else None
-
-
-def _samples(catalog: Catalog, engine: Engine) -> Iterator[QuerySample]:
-    for query in catalog.unfinished_queries():
-        if not query.should_run:
-            continue
-        name, state = query.name or "", query.actual_state.value
-        progress = engine.progress(query.id)
-        if progress is None:
-            yield QuerySample(query.id, name, state, query.restarts)
-            continue
-        yield QuerySample(
-            query.id,
-            name,
-            state,
-            query.restarts,
-            input_rows_per_second=progress.input_rows_per_second,
-            batch_duration_ms=progress.batch_duration_ms,
-            watermark_ms=progress.watermark_ms,
-            state_rows=progress.state_rows,
-            input_rows_total=progress.input_rows_total,
-            late_rows_total=progress.late_rows_total,
-            timeless_rows_total=progress.timeless_rows_total,
-            bad_records_total=progress.bad_records_total,
-            future_rows_total=progress.future_rows_total,
-            lag=progress.lag,
-            backlog_bytes=progress.backlog_bytes,
-        )

@@ -14,6 +14,7 @@ from itertools import chain
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.functions import UnknownFunctionError
+from headrace.analyzer.lineage import lineage
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import (
     Need,
@@ -620,6 +621,7 @@ def new_query(
         created_at=moment,
         updated_at=moment,
         needs=needs,
+        lineage=tuple(each for sink, part in enumerate(parts) for each in lineage(part.logical.root, sink)),
     )
 
 

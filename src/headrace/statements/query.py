@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, INTEGER, TIMESTAMP, VARCHAR
 from headrace.engine.drivers import usable_pool
+from headrace.engine.metrics import QueryMetrics, Value, samples
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
 from headrace.sql.statements.query import DescribeQuery, ExplainWhy, RestartQuery, TerminateQuery
@@ -181,10 +183,14 @@ def _facts(query: Query, run: Execution) -> ResultSet:
         ("owner", query.owner),
         ("created_at", moment_text(query.created_at)),
         ("updated_at", moment_text(query.updated_at)),
-        ("metrics", progress.model_dump_json(exclude={"type", "query_id", "detail"}) if progress else None),
+        ("metrics", _metrics_text(progress)),
         ("plan", _plan(query)),
     ]
     return result([("Property", VARCHAR), ("Value", VARCHAR)], facts)
+
+
+def _metrics_text(progress: QueryMetrics | None) -> str | None:
+    return json.dumps({each.name: _text(each.value) for each in samples(progress)}) if progress else None
 
 
 def _message(query: Query, run: Execution) -> str | None:
@@ -224,10 +230,17 @@ def _events(query: Query, run: Execution) -> ResultSet:
 
 
 def _metrics(query: Query, run: Execution) -> ResultSet:
+    """Return the present value of each metric. `detail` has what Spark reports besides, as JSON."""
     progress = run.services.engine.progress(query.id)
-    facts = progress.model_dump(exclude={"type", "query_id"}) if progress else {}
-    rows = [(name, json.dumps(value) if isinstance(value, dict) else value) for name, value in facts.items()]
-    return result([("Metric", VARCHAR), ("Value", VARCHAR)], rows)
+    rows: list[tuple[object, ...]] = []
+    if progress is not None:
+        rows = [(sample.name, _text(sample.value), sample.metric.help) for sample in samples(progress)]
+        rows.append(("detail", json.dumps(progress.detail), "Further figures of the last batch."))
+    return result([("Metric", VARCHAR), ("Value", VARCHAR), ("Description", VARCHAR)], rows)
+
+
+def _text(value: Value) -> str | int | float:
+    return moment_text(value) if isinstance(value, datetime.datetime) else value
 
 
 def _state(query: Query, run: Execution) -> ResultSet:

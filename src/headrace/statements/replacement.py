@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from headrace.analyzer import properties as dialect
+from headrace.analyzer.lineage import lineage
 from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import described
 from headrace.catalog.objects import Query, QueryKind
@@ -86,6 +87,7 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
         plan=prepared.plan.to_json(),
         sources=tuple(dict.fromkeys(relation.name for relation in prepared.logical.relations)),
         needs=tuple(run.policy.need(requirement) for requirement in of_query(insertion, within)),
+        lineage=lineage(prepared.logical.root),
     )
     return Replacement(prepared, successor, compare(old, prepared.plan))
 

@@ -17,7 +17,7 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
 from headrace.server.metrics import Metrics
-from headrace.server.ports import QuerySample
+from headrace.server.query_metrics import query_metrics
 from headrace.sql import parse
 from headrace.sql.ast import Statement
 from headrace.sql.statements.application import Application
@@ -129,7 +129,7 @@ def test_every_setting_that_is_named_exists() -> None:
 
 
 def test_the_metrics_are_those_of_the_code() -> None:
-    page = Metrics(lambda: [QuerySample("id", "name", "running", restarts=0)]).page().decode()
+    page = Metrics(lambda: query_metrics([], lambda _query: None)).page().decode()
     served = {
         name
         for name in re.findall(r"^# TYPE (headrace_\w+)", page, re.MULTILINE)

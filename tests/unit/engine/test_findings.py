@@ -10,7 +10,7 @@ import pytest
 from headrace.catalog.objects import Query, QueryKind, QueryState
 from headrace.core.names import RelationName
 from headrace.engine.findings import Finding, Observations, Subject, findings
-from headrace.engine.protocol import QueryProgress
+from headrace.engine.protocol import QueryProgress, StepRows
 from headrace.planner.physical import SparkPlan
 from tests.plans.world import planned
 
@@ -49,6 +49,10 @@ def progress(**figures: Any) -> QueryProgress:
         query_id="id",
         **{"batch_id": 1, "input_rows": 10, "input_rows_per_second": 1.0, "batch_duration_ms": 1, **figures},
     )
+
+
+def passed(step: str, came: int, through: int) -> StepRows:
+    return StepRows(step=step, input_rows=came, output_rows=through)
 
 
 def watermarked(*times: int | None, idle_ms: int = 0, idle: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -90,6 +94,13 @@ def _renamed(step: Any) -> Any:
         (ROWS, [(10.0, progress(input_rows=0)), (15.0, progress(lag={"flights": {"0": 9_999}}))]),
         (WINDOWS, [(10.0, progress(watermark_ms=5, **watermarked(5, 10)))]),
         (WINDOWS, [(10.0, progress(watermark_ms=5, **watermarked(5, None, 2 * HOUR_MS, idle=(1, 2))))]),
+        (
+            ROWS,
+            [
+                (1.0, progress(steps=[passed("WHERE a", 5, 1)])),
+                (2.0, progress(steps=[passed("WHERE a", 5, 0)])),
+            ],
+        ),
         (GROUPS, [(0.0, progress(state_rows=2_000_000)), (19.0, progress(state_rows=2_100_000))]),
     ],
 )
@@ -183,6 +194,22 @@ def test_a_healthy_query_has_none(text: str, batches: list[tuple[float, QueryPro
             "double quotes",
         ),
         (
+            "all_filtered",
+            ROWS,
+            [(5.0, progress(steps=[passed("WHERE (n > 3)", 10, 0), passed("JOIN ON a = b", 0, 0)]))],
+            20.0,
+            "the condition (n > 3) has let none of 10 rows through",
+            "PRINT ENTITY",
+        ),
+        (
+            "no_partner",
+            ROWS,
+            [(5.0, progress(steps=[passed("WHERE (n > 3)", 10, 4), passed("JOIN ON a = b", 4, 0)]))],
+            20.0,
+            "the join a = b has found no pair among 4 rows",
+            "Compare the keys",
+        ),
+        (
             "lag_grows",
             ROWS,
             [
@@ -224,7 +251,15 @@ def test_a_finding_names_its_cause_and_a_remedy(
     assert finding.code == code
     assert sentence in finding.sentence
     assert remedy in finding.remedy
-    expected = ("no_input", "bad_records", "future_rows", "no_event_time", "field_case")
+    expected = (
+        "no_input",
+        "all_filtered",
+        "no_partner",
+        "bad_records",
+        "future_rows",
+        "no_event_time",
+        "field_case",
+    )
     assert finding.warns == (code not in expected)
 
 

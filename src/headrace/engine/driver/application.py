@@ -192,7 +192,11 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
     def summed(name: str, parts: list[QueryProgress]) -> int:
         return sum(getattr(part, name) for part in parts)
 
-    rows = ("input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
+    def part_name(part: QueryProgress) -> str:
+        return part.query_id.removeprefix(f"{query_id}-")
+
+    outputs = [part.output_rows for part in new if part.output_rows is not None]
+    rows = ("batches", "input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
     return QueryProgress(
         query_id=query_id,
         batch_id=summed("batch_id", last),
@@ -201,10 +205,21 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
         watermark_ms=min(watermarks, default=None),
         state_rows=summed("state_rows", last),
         state_bytes=summed("state_bytes", last),
+        output_rows=sum(outputs) if outputs else None,
+        operators={
+            f"{part_name(part)} {operator}": state
+            for part in last
+            for operator, state in part.operators.items()
+        },
+        steps=[
+            step.model_copy(update={"step": f"{part_name(part)} {step.step}"})
+            for part in last
+            for step in part.steps
+        ],
         lag=lag,
         backlog_bytes={entity: size for part in last for entity, size in part.backlog_bytes.items()},
-        detail={"parts": {part.query_id.removeprefix(f"{query_id}-"): part.detail for part in last}},
-        **{name: summed(name, new) for name in rows},
+        detail={"parts": {part_name(part): part.detail for part in last}},
+        **{field: summed(field, new) for field in rows},
     )
 
 

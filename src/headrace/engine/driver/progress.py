@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.engine.driver.jvm import jvm
-from headrace.engine.protocol import QueryProgress
+from headrace.engine.protocol import OperatorState, QueryProgress, StepRows
 
 _STATE_PHASES = {"updates": "allUpdatesTimeMs", "removals": "allRemovalsTimeMs", "commit": "commitTimeMs"}
 """What a batch does with state, and Spark's name for the time that its tasks took for it together."""
@@ -42,6 +42,7 @@ class ProgressReader:
         self._run = str(query.runId)
         self._watermark = jvm(session).io.headrace.spark.PartitionWatermark
         self._counts = jvm(session).io.headrace.spark.RowCounts
+        self._steps = jvm(session).io.headrace.spark.StepRows
         self._last: tuple[int, str] = (-1, "")
 
     def read(self) -> QueryProgress | None:
@@ -52,7 +53,6 @@ class ProgressReader:
         last = batches[-1]
         operators = last.get("stateOperators", [])
         detail: dict[str, object] = {
-            "batches": len(batches),
             "durations_ms": last.get("durationMs", {}),
             "state_ms": {
                 phase: sum(operator.get(name, 0) for operator in operators)
@@ -64,17 +64,22 @@ class ProgressReader:
             detail["watermark"] = described
         counted = json.loads(self._counts.take(self._query, last["batchId"]))
         rows = counted["counts"]
+        passed = json.loads(self._steps.ofLastBatch(self._query))
         if counted["spellings"]:
             detail["fields_that_differ_in_case"] = counted["spellings"]
         return QueryProgress(
             query_id=self._id,
             batch_id=last["batchId"],
+            batches=len(batches),
             input_rows=sum(batch.get("numInputRows", 0) for batch in batches),
             input_rows_per_second=_finite(last.get("processedRowsPerSecond", 0.0)),
             batch_duration_ms=last.get("batchDuration", 0),
             watermark_ms=watermark_ms(last, described),
             state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators),
             state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators),
+            operators=_states(operators),
+            output_rows=passed["outputRows"],
+            steps=[StepRows(**step) for step in passed["steps"]],
             late_rows=rows.get("late_rows", 0) if self._windowed else _dropped(batches),
             timeless_rows=rows.get("timeless_rows", 0),
             bad_records=rows.get("bad_records", 0),
@@ -126,6 +131,18 @@ def _numbers(offsets: object) -> dict[tuple[str, str], int]:
         for split, offset in splits.items()
         if isinstance(offset, int)
     }
+
+
+def _states(operators: list[dict[str, Any]]) -> dict[str, OperatorState]:
+    """Return the state of each operator by its name, numbered where several have one."""
+    states: dict[str, OperatorState] = {}
+    for operator in operators:
+        name = str(operator.get("operatorName", "state"))
+        number = sum(known.partition(" ")[0] == name for known in states) + 1
+        states[name if number == 1 else f"{name} {number}"] = OperatorState(
+            rows=operator.get("numRowsTotal", 0), bytes=operator.get("memoryUsedBytes", 0)
+        )
+    return states
 
 
 def _dropped(batches: list[dict[str, Any]]) -> int:

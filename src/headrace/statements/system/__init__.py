@@ -8,7 +8,7 @@ To add one: a function under `@system_relation(…)` in the module of its subjec
 
 from __future__ import annotations
 
-from headrace.statements.system import access, activity, audit, information_schema, objects
+from headrace.statements.system import access, activity, audit, information_schema, lineage, metrics, objects
 from headrace.statements.system.relation import (
     RELATIONS,
     SystemLookup,
@@ -27,6 +27,8 @@ __all__ = [
     "arrow_type",
     "audit",
     "information_schema",
+    "lineage",
+    "metrics",
     "objects",
     "rows_of",
     "system_relation_of",

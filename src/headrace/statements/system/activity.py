@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 
 from headrace.catalog.objects import Query, QueryVersion
 from headrace.core.schema import Column
-from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR
+from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Rows, always, system_relation
-
-_BATCH = ("batch_id", "input_rows", "batch_duration_ms", "state_rows", "state_bytes")
-_SUMS = (
-    "input_rows_total",
-    "late_rows_total",
-    "timeless_rows_total",
-    "bad_records_total",
-    "future_rows_total",
-)
 
 
 @system_relation(
@@ -141,35 +131,6 @@ def versions_of(query: Query, earlier: Sequence[QueryVersion]) -> Iterator[tuple
         yield (version.version, state, since, version.replaced_at, version.sql, version.reason)
         since = version.replaced_at
     yield (query.version, "current" if query.is_settled else "on trial", since, None, query.sql, None)
-
-
-@system_relation(
-    "query_metrics",
-    always("query_id"),
-    *(always(name, BIGINT) for name in _BATCH),
-    always("input_rows_per_second", DOUBLE),
-    Column("watermark", TIMESTAMP),
-    *(always(name, BIGINT) for name in _SUMS),
-    always("backlog_bytes", BIGINT),
-    doc=(
-        "The figures of each query's last batch, and sums (`…_total`) since the server started. A query has "
-        "a row after its first batch. `backlog_bytes` is the size of the log that stores retain because the "
-        "query has not read it."
-    ),
-)
-def query_metrics(run: Execution) -> Rows:
-    for query in run.visible(run.catalog.queries()):
-        metrics = run.services.engine.progress(query.id)
-        if metrics is not None:
-            time = metrics.watermark_ms
-            yield (
-                query.id,
-                *(getattr(metrics, name) for name in _BATCH),
-                metrics.input_rows_per_second,
-                None if time is None else datetime.datetime.fromtimestamp(time / 1000, datetime.UTC),
-                *(getattr(metrics, name) for name in _SUMS),
-                sum(metrics.backlog_bytes.values()),
-            )
 
 
 @system_relation(

@@ -1,0 +1,288 @@
+"""Metrics of continuous queries, each declared once.
+
+DESCRIBE QUERY METRICS, the system relations, their history, `/metrics` and the documentation derive from `METRICS`: a new metric is a
+field of `QueryProgress`, which the driver measures, and a row here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+
+from headrace.core.types import BIGINT, DOUBLE, TIMESTAMP, DataType
+from headrace.engine.protocol import QueryProgress
+
+Value = int | float | datetime.datetime
+Labels = tuple[str, ...]
+
+SPLIT: Labels = ("entity", "split")
+PHASE: Labels = ("phase",)
+OPERATOR: Labels = ("operator",)
+STEP: Labels = ("step",)
+
+
+class QueryMetrics(QueryProgress):
+    """A query's last batch, and sums since the server started."""
+
+    batches_total: int = 0
+    input_rows_total: int = 0
+    late_rows_total: int = 0
+    timeless_rows_total: int = 0
+    bad_records_total: int = 0
+    future_rows_total: int = 0
+    received_at: float = Field(0.0, description="When the last report came, in seconds since the epoch.")
+
+    @staticmethod
+    def after(earlier: QueryMetrics | None, message: QueryProgress) -> QueryMetrics:
+        """Return metrics with `message` as the last batch, and the sums of `earlier` and `message`."""
+        summed = ("batches", "input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
+        totals = {
+            f"{name}_total": getattr(message, name) + (getattr(earlier, f"{name}_total") if earlier else 0)
+            for name in summed
+        }
+        return QueryMetrics(**dict(message), **totals, received_at=time.time())
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: its name, the type of its values, what it measures, and how it is read.
+
+    A metric without `labels` has one value, under the key `()`. Others have one for each of the labels' values, such as an entity and a
+    split. A value that is not known yet is missing. `is_counter` marks a sum that only grows while the server runs.
+    """
+
+    name: str
+    type: DataType
+    help: str
+    read: Callable[[QueryMetrics], Mapping[Labels, Value]]
+    labels: Labels = ()
+    is_counter: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        """False for a moment."""
+        return self.type is not TIMESTAMP
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A value of a metric, and the values of its labels."""
+
+    metric: Metric
+    labels: Labels
+    value: Value
+
+    @property
+    def name(self) -> str:
+        """Name and labels, as Prometheus writes them: `source_lag{entity="orders",split="0"}`."""
+        if not self.labels:
+            return self.metric.name
+        pairs = zip(self.metric.labels, self.labels, strict=True)
+        written = ",".join(f'{name}="{value}"' for name, value in pairs)
+        return f"{self.metric.name}{{{written}}}"
+
+
+def samples(metrics: QueryMetrics) -> Iterator[Sample]:
+    """Yield the present values of all metrics of a query."""
+    for metric in METRICS:
+        for labels, value in metric.read(metrics).items():
+            yield Sample(metric, labels, value)
+
+
+def labelled(labels: Labels) -> tuple[Metric, ...]:
+    """Return the metrics with these labels, in order."""
+    return tuple(metric for metric in METRICS if metric.labels == labels)
+
+
+def table_of(labels: Labels, metrics: QueryMetrics) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each value of the labels: the labels, then the values of `labelled(labels)`, None for one that is not known."""
+    values = [metric.read(metrics) for metric in labelled(labels)]
+    for place in dict.fromkeys(place for column in values for place in column):
+        yield (*place, *(column.get(place) for column in values))
+
+
+def _field(name: str) -> Callable[[QueryMetrics], Mapping[Labels, Value]]:
+    def read(metrics: QueryMetrics) -> Mapping[Labels, Value]:
+        value = getattr(metrics, name)
+        return {} if value is None else {(): value}
+
+    return read
+
+
+def _one(value: Callable[[QueryMetrics], Value | None]) -> Callable[[QueryMetrics], Mapping[Labels, Value]]:
+    def read(metrics: QueryMetrics) -> Mapping[Labels, Value]:
+        known = value(metrics)
+        return {} if known is None else {(): known}
+
+    return read
+
+
+def _moment(milliseconds: int | None) -> datetime.datetime | None:
+    return (
+        None if milliseconds is None else datetime.datetime.fromtimestamp(milliseconds / 1000, datetime.UTC)
+    )
+
+
+def _lag(metrics: QueryMetrics) -> Mapping[Labels, Value]:
+    return {(entity, split): behind for entity, of in metrics.lag.items() for split, behind in of.items()}
+
+
+def _watermark_partitions(metrics: QueryMetrics) -> Iterator[tuple[Labels, dict[str, Any]]]:
+    described: Any = metrics.detail.get("watermark", {})
+    for source in described.get("sources", ()):
+        for partition in source["partitions"]:
+            yield (partition["entity"], str(partition["partition"])), partition
+
+
+def _event_times(metrics: QueryMetrics) -> Mapping[Labels, Value]:
+    moments = {
+        place: _moment(partition["maxEventTimeMs"]) for place, partition in _watermark_partitions(metrics)
+    }
+    return {place: moment for place, moment in moments.items() if moment is not None}
+
+
+def _phases(metrics: QueryMetrics) -> Mapping[Labels, Value]:
+    durations: Any = metrics.detail.get("durations_ms", {})
+    return {(phase,): milliseconds for phase, milliseconds in durations.items()}
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "batch_id",
+        BIGINT,
+        "Number of the last batch; of an application, the sum of its queries'.",
+        _field("batch_id"),
+    ),
+    Metric("batch_duration_ms", BIGINT, "Duration of the last batch.", _field("batch_duration_ms")),
+    Metric(
+        "batch_age_ms",
+        BIGINT,
+        "Time since the last batch was reported, and with it the age of the checkpoint.",
+        _one(lambda metrics: max(0, round((time.time() - metrics.received_at) * 1000))),
+    ),
+    Metric(
+        "batches_total", BIGINT, "Batches since the server started.", _field("batches_total"), is_counter=True
+    ),
+    Metric("input_rows", BIGINT, "Rows read in the last batch.", _field("input_rows")),
+    Metric(
+        "input_rows_per_second",
+        DOUBLE,
+        "Rows read per second in the last batch.",
+        _field("input_rows_per_second"),
+    ),
+    Metric(
+        "input_rows_total",
+        BIGINT,
+        "Rows read since the server started.",
+        _field("input_rows_total"),
+        is_counter=True,
+    ),
+    Metric("output_rows", BIGINT, "Rows passed to the sink in the last batch.", _field("output_rows")),
+    Metric(
+        "watermark",
+        TIMESTAMP,
+        "The watermark: no earlier event time is expected. Missing while there is none.",
+        _one(lambda metrics: _moment(metrics.watermark_ms)),
+    ),
+    Metric(
+        "watermark_lag_ms",
+        BIGINT,
+        "How far the watermark is behind the clock.",
+        _one(
+            lambda metrics: (
+                None if metrics.watermark_ms is None else round(time.time() * 1000) - metrics.watermark_ms
+            )
+        ),
+    ),
+    Metric("state_rows", BIGINT, "Rows of state that are kept.", _field("state_rows")),
+    Metric("state_bytes", BIGINT, "Memory that the state uses.", _field("state_bytes")),
+    Metric(
+        "late_rows_total",
+        BIGINT,
+        "Rows dropped as too late since the server started.",
+        _field("late_rows_total"),
+        is_counter=True,
+    ),
+    Metric(
+        "timeless_rows_total",
+        BIGINT,
+        "Rows without an event time since the server started.",
+        _field("timeless_rows_total"),
+        is_counter=True,
+    ),
+    Metric(
+        "bad_records_total",
+        BIGINT,
+        "Unreadable records that were skipped since the server started.",
+        _field("bad_records_total"),
+        is_counter=True,
+    ),
+    Metric(
+        "future_rows_total",
+        BIGINT,
+        "Records too far ahead of the clock that were skipped since the server started.",
+        _field("future_rows_total"),
+        is_counter=True,
+    ),
+    Metric(
+        "backlog_bytes",
+        BIGINT,
+        "Size of the log that stores retain because the query has not confirmed reading it, such as that of a replication slot.",
+        _one(lambda metrics: sum(metrics.backlog_bytes.values())),
+    ),
+    Metric(
+        "source_lag",
+        BIGINT,
+        "Records of a split after the last one that the last batch read: the consumer lag of a partition.",
+        _lag,
+        labels=SPLIT,
+    ),
+    Metric(
+        "source_event_time",
+        TIMESTAMP,
+        "The latest event time of a split, in queries with a watermark.",
+        _event_times,
+        labels=SPLIT,
+    ),
+    Metric(
+        "batch_phase_ms",
+        BIGINT,
+        "Duration of a phase of the last batch, by Spark's name for it.",
+        _phases,
+        labels=PHASE,
+    ),
+    Metric(
+        "operator_state_rows",
+        BIGINT,
+        "Rows of state that an operator keeps.",
+        lambda metrics: {(name,): kept.rows for name, kept in metrics.operators.items()},
+        labels=OPERATOR,
+    ),
+    Metric(
+        "operator_state_bytes",
+        BIGINT,
+        "Memory that the state of an operator uses.",
+        lambda metrics: {(name,): kept.bytes for name, kept in metrics.operators.items()},
+        labels=OPERATOR,
+    ),
+    Metric(
+        "step_input_rows",
+        BIGINT,
+        "Rows that came to a condition or a join in the last batch.",
+        lambda metrics: {(step.step,): step.input_rows for step in metrics.steps},
+        labels=STEP,
+    ),
+    Metric(
+        "step_output_rows",
+        BIGINT,
+        "Rows that a condition or a join let through in the last batch.",
+        lambda metrics: {(step.step,): step.output_rows for step in metrics.steps},
+        labels=STEP,
+    ),
+)
+"""All metrics, in the order of DESCRIBE QUERY METRICS."""

@@ -1,0 +1,98 @@
+"""The declared metrics: their values, the tables by label, and the history."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.engine.metrics import METRICS, OPERATOR, SPLIT, STEP, QueryMetrics, labelled, samples, table_of
+from headrace.engine.metrics_history import HISTORY, MetricsHistory
+from headrace.engine.protocol import OperatorState, QueryProgress, StepRows
+
+HOUR_S = 3600
+
+
+def progress(**figures: Any) -> QueryProgress:
+    given = {"batch_id": 1, "input_rows": 10, "input_rows_per_second": 2.5, "batch_duration_ms": 7, **figures}
+    return QueryProgress(query_id="q", **given)
+
+
+def full() -> QueryMetrics:
+    partition = {"entity": "a", "partition": 1, "maxEventTimeMs": 0, "idle": False}
+    return QueryMetrics.after(
+        None,
+        progress(
+            output_rows=3,
+            watermark_ms=20_000,
+            lag={"a": {"0": 4, "1": 5}},
+            operators={"stateStoreSave": OperatorState(rows=2, bytes=8)},
+            steps=[StepRows(step='WHERE a = "b"', input_rows=5, output_rows=1)],
+            detail={"durations_ms": {"addBatch": 6}, "watermark": {"sources": [{"partitions": [partition]}]}},
+        ),
+    )
+
+
+def test_sums_grow_and_all_else_is_the_last_batch() -> None:
+    first = QueryMetrics.after(None, progress(input_rows=10, late_rows=2, batches=3))
+    second = QueryMetrics.after(first, progress(input_rows=5, batch_id=9))
+    assert (second.input_rows_total, second.late_rows_total, second.batches_total) == (15, 2, 4)
+    assert (second.input_rows, second.late_rows, second.batch_id) == (5, 0, 9)
+
+
+def test_a_sample_is_named_as_prometheus_names_it() -> None:
+    named = {sample.name: sample.value for sample in samples(full())}
+    assert named["input_rows_per_second"] == 2.5
+    assert named['source_lag{entity="a",split="0"}'] == 4
+    assert str(named["watermark"]) == "1970-01-01 00:00:20+00:00"
+    assert named['operator_state_bytes{operator="stateStoreSave"}'] == 8
+    assert named['batch_phase_ms{phase="addBatch"}'] == 6
+
+
+def test_every_metric_has_a_value_in_a_full_report() -> None:
+    assert {sample.metric.name for sample in samples(full())} == {metric.name for metric in METRICS}
+
+
+def test_a_table_has_a_row_for_each_label_and_null_for_what_is_not_known() -> None:
+    assert [metric.name for metric in labelled(SPLIT)] == ["source_lag", "source_event_time"]
+    rows = list(table_of(SPLIT, full()))
+    assert [row[:3] for row in rows] == [("a", "0", 4), ("a", "1", 5)]
+    assert [str(row[3]) for row in rows] == ["None", "1970-01-01 00:00:00+00:00"]
+    assert list(table_of(STEP, full())) == [('WHERE a = "b"', 5, 1)]
+    assert list(table_of(OPERATOR, QueryMetrics.after(None, progress()))) == []
+    (row,) = table_of((), QueryMetrics.after(None, progress()))
+    assert len(row) == len(labelled(()))
+
+
+def test_the_history_has_the_samples_of_the_last_hours(tmp_path: Path) -> None:
+    history = MetricsHistory(tmp_path / "metrics.sqlite", hours=1)
+    assert list(history.rows({"q"})) == []
+    for hour in (0.0, 0.5, 1.2):
+        history.add(hour * HOUR_S, {"q": full(), "other": full()})
+    rows = list(history.rows({"q"}))
+    assert [str(row[1]) for row in rows] == ["1970-01-01 00:30:00+00:00", "1970-01-01 01:12:00+00:00"]
+    values = dict(zip([metric.name for metric in HISTORY], rows[0][2:], strict=True))
+    assert (values["input_rows_total"], values["output_rows"]) == (10, 3)
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but longer than a header of SQLite" * 20, b""])
+def test_a_damaged_history_is_replaced(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "metrics.sqlite"
+    path.write_bytes(content)
+    history = MetricsHistory(path, hours=1)
+    assert list(history.rows({"q"})) == []
+    history.add(1.0, {"q": full()})
+    history.add(2.0, {"q": full()})
+    assert str(list(history.rows({"q"}))[-1][1]) == "1970-01-01 00:00:02+00:00"
+
+
+def test_a_sample_that_cannot_be_written_does_not_end_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.sqlite"
+    history = MetricsHistory(path, hours=1)
+    history.add(1.0, {"q": full()})
+    path.chmod(0o400)
+    MetricsHistory(tmp_path / "missing" / "metrics.sqlite", hours=1).add(2.0, {"q": full()})
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT COUNT(*) FROM samples").fetchone() == (1,)
