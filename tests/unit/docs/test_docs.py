@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections import Counter
@@ -136,6 +137,19 @@ def test_the_metrics_are_those_of_the_code() -> None:
         if not name.endswith("_created")
     }
     assert set(re.findall(r"`(headrace_\w+)", _section("operations.md", "Metrics"))) == served
+
+
+def test_dashboard_and_alert_rules_name_metrics_that_are_served() -> None:
+    page = Metrics(lambda: query_metrics([], lambda _query: None)).page().decode()
+    served = set(re.findall(r"^# TYPE (\w+)", page, re.MULTILINE))
+    served |= {f"{name}_bucket" for name in re.findall(r"^# TYPE (\w+) histogram", page, re.MULTILINE)}
+    dashboard = json.loads((ROOT / "monitoring" / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    rules = (ROOT / "monitoring" / "prometheus-alerts.yml").read_text(encoding="utf-8")
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    expressions += re.findall(r"^ +expr: (.+)$", rules, re.MULTILINE)
+    named = {name for text in expressions for name in re.findall(r"\b(?:headrace|process)_\w+", text)}
+    assert len(named) > 15
+    assert named <= served
 
 
 # --- SQLSTATEs
