@@ -30,6 +30,7 @@ from headrace.catalog import (
 from headrace.catalog.access import FutureGrant, Grant, Privilege
 from headrace.catalog.audit import AuditLog
 from headrace.catalog.keys import KEY_FILE, FileKeys, KeySource
+from headrace.catalog.kinds.alert import ALERT
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.function import FUNCTION, FUNCTION_SOURCE
@@ -43,6 +44,8 @@ from headrace.catalog.kinds.store import STORE
 from headrace.catalog.loading import load
 from headrace.catalog.objects import (
     SECRET_STRING,
+    Alert,
+    AlertFacts,
     ApiToken,
     ComputePool,
     Database,
@@ -81,7 +84,7 @@ from headrace.core.sqlstate import SqlState
 log = structlog.get_logger()
 
 DEFAULT_SCHEMA = "public"
-F = TypeVar("F", StoreFacts, RegistryFacts, SecretFacts)
+F = TypeVar("F", StoreFacts, RegistryFacts, AlertFacts, SecretFacts)
 
 
 class Catalog:
@@ -109,6 +112,7 @@ class Catalog:
         self._pools = Repository(catalog_storage, COMPUTE_POOL)
         self._roles = Repository(catalog_storage, ROLE)
         self.savepoints = Repository(catalog_storage, SAVEPOINT)
+        self.alerts = Repository(catalog_storage, ALERT)
         self.versions = QueryVersions(catalog_storage)
         self.audit = audit or AuditLog(catalog_storage)
 
@@ -471,6 +475,17 @@ class Catalog:
         with self.transaction():
             self._registries.update(_facts(RegistryFacts, registry), self._sealed(registry))
 
+    # --- alerts
+
+    def create_alert(self, alert: Alert) -> None:
+        """Create an alert; its properties are encrypted. Raises 42P021, or 3D016 if its secret does not exist."""
+        with self.transaction():
+            self.alerts.create(_facts(AlertFacts, alert), self._sealed(alert))
+
+    def opened_alert(self, facts: AlertFacts) -> Alert:
+        """Return an alert with decrypted properties."""
+        return Alert(**vars(facts), properties=self._with_secrets(facts))
+
     # --- descriptor sources
 
     def descriptor_sources(self) -> list[DescriptorSource]:
@@ -649,7 +664,7 @@ class Catalog:
             self._storage.put(replace(state, sealed=again))
         self._keys.keep(keys[0])
 
-    def _sealed(self, value: Store | SchemaRegistry | Secret) -> bytes:
+    def _sealed(self, value: Store | SchemaRegistry | Secret | Alert) -> bytes:
         """Return the object's properties, encrypted for this object alone, without the properties that name secrets."""
         named = () if isinstance(value, Secret) else value.secrets
         own = {name: text for name, text in value.properties.items() if name not in named}
@@ -666,7 +681,7 @@ class Catalog:
     def _opened_registry(self, facts: RegistryFacts) -> SchemaRegistry:
         return SchemaRegistry(**asdict(facts), properties=self._with_secrets(facts))
 
-    def _with_secrets(self, facts: StoreFacts | RegistryFacts) -> dict[str, str]:
+    def _with_secrets(self, facts: StoreFacts | RegistryFacts | AlertFacts) -> dict[str, str]:
         """Return the properties of an object with the current texts of the secrets that it names."""
         secrets = {key: self._secrets.get(name) for key, name in facts.secrets.items()}
         texts = {key: self._opened(secret.id)[SECRET_STRING] for key, secret in secrets.items() if secret}

@@ -195,6 +195,32 @@ class SchemaRegistry(RegistryFacts):
 
 
 @dataclass(frozen=True)
+class AlertFacts:
+    """Public facts of an alert: it reports the findings of one query, or (None) of all that its owner may describe.
+
+    `codes` are the findings' codes, empty for all that warn. `host` is where the reports go; the whole address may be a secret.
+    `secrets` are as a store's.
+    """
+
+    name: str
+    query_id: str | None
+    codes: tuple[str, ...]
+    host: str
+    owner: str
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    secrets: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    id: str = field(default_factory=new_id, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Alert(AlertFacts):
+    """An alert with its `properties`, which are secrets: `url`, and `token` if the receiver requires one."""
+
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
 class DescriptorSource:
     """Compiled message types of Protobuf; `descriptors` are the bytes of a FileDescriptorSet."""
 
@@ -308,7 +334,7 @@ class Need(NamedTuple):
 
 
 class LineageKind(Enum):
-    """How a query uses a column, in OpenLineage's words: the first three are direct, the value is computed from it."""
+    """Kinds of use of a column by a query, in OpenLineage's words: the first three are direct, the value is computed from it."""
 
     IDENTITY = "IDENTITY"
     TRANSFORMATION = "TRANSFORMATION"

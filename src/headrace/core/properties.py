@@ -69,6 +69,8 @@ class Scope(Flag):
     """INVITE USER."""
     POOL = auto()
     """CREATE COMPUTE_POOL."""
+    ALERT = auto()
+    """CREATE ALERT."""
 
 
 @dataclass(frozen=True)

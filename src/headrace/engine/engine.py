@@ -16,9 +16,11 @@ import structlog
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import PoolIntent, Query, QueryState, RelationKind
+from headrace.connectors.egress import Egress
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
+from headrace.engine.alerts import Alerts
 from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.copies import Copies
@@ -81,6 +83,7 @@ class Engine:
         self.history = MetricsHistory(
             settings.data_dir.resolve() / "metrics.sqlite", hours=settings.metrics_hours
         )
+        self.alerts = Alerts(catalog, Egress(settings.egress_allowed), self.findings)
         self._interactive = InteractiveQueries(catalog, settings, self._drivers, self._checkpoints)
         self._applying: set[asyncio.Task[None]] = set()
         self._reading: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -94,6 +97,7 @@ class Engine:
         self._warn_of_memory()
         self._supervisor.start()
         self._chores = [asyncio.create_task(self._purge_always(), name="purge views")]
+        self._chores.append(asyncio.create_task(self.alerts.run(), name="alerts"))
         if self._settings.metrics_interval_s:
             self._chores.append(asyncio.create_task(self._sample_always(), name="keep metrics"))
 

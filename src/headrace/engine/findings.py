@@ -18,6 +18,28 @@ from headrace.engine.protocol import QueryProgress
 from headrace.planner import physical
 from headrace.planner.physical import SparkPlan
 
+CODES = (
+    "all_filtered",
+    "bad_records",
+    "errored",
+    "field_case",
+    "future_rows",
+    "lag_grows",
+    "late_rows",
+    "log_retained",
+    "no_batch",
+    "no_event_time",
+    "no_input",
+    "no_partner",
+    "pool_stopped",
+    "restarting",
+    "state_grows",
+    "store_away",
+    "terminated",
+    "watermark_behind",
+    "watermark_missing",
+)
+"""The code of every finding."""
 FIRST_BATCH_S = 30.0
 """Seconds after which a running query without a batch gets a finding."""
 SILENCE_S = 60.0
@@ -359,7 +381,7 @@ def _differing_case(subject: Subject) -> Finding | None:
 
 @_of_batches
 def _nothing_passes(subject: Subject) -> Finding | None:
-    """The first step, from the sources on, that has let no row through: steps after it have had none."""
+    """Report the first step, from the sources on, that has let no row through: steps after it have had none."""
     for step, (came, passed) in subject.observed.passed.items():
         if not came or passed:
             continue

@@ -50,7 +50,7 @@ class QueryMetrics(QueryProgress):
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: its name, the type of its values, what it measures, and how it is read.
+    """Metric of a query: its name, the type of its values, what it measures, and how it is read.
 
     A metric without `labels` has one value, under the key `()`. Others have one for each of the labels' values, such as an entity and a
     split. A value that is not known yet is missing. `is_counter` marks a sum that only grows while the server runs.
@@ -273,7 +273,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "step_input_rows",
         BIGINT,
-        "Rows that came to a condition or a join in the last batch.",
+        "Rows that a condition or a join received in the last batch.",
         lambda metrics: {(step.step,): step.input_rows for step in metrics.steps},
         labels=STEP,
     ),

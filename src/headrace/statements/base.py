@@ -15,6 +15,7 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import (
     SECRET_STRING,
+    AlertFacts,
     ComputePool,
     Database,
     DescriptorSource,
@@ -74,6 +75,7 @@ CatalogObject = (
     | Query
     | Role
     | Savepoint
+    | AlertFacts
 )
 
 
@@ -308,6 +310,8 @@ class Execution:
                 return self.query(name)
             case "SAVEPOINT":
                 return self.savepoint(name.last)
+            case "ALERT":
+                return self.alert(name.last)
         return self.relation(name)
 
     def described(self, store: Store, kind: StoreDescriptor, entity: EntityPath) -> EntityDescription | None:
@@ -412,6 +416,22 @@ class Execution:
                 span=name.span,
             )
         return savepoint
+
+    def alert(self, name: Identifier) -> AlertFacts:
+        """Return the alert of that name; raises 3D025."""
+        alert = self.catalog.alerts.get(name.name)
+        if alert is None or not self.knows(alert):
+            raise UserError(
+                SqlState.ALERT_NOT_FOUND,
+                f"the alert {name.name!r} does not exist or is not authorized",
+                hint=suggestion(
+                    name.name,
+                    [item.name for item in self.visible(self.catalog.alerts.all())],
+                    otherwise="LIST ALERTS shows the existing alerts; CREATE ALERT creates one.",
+                ),
+                span=name.span,
+            )
+        return alert
 
     def with_secrets(self, properties: Properties, specs: Specs) -> tuple[Properties, dict[str, str]]:
         """Return the properties with the texts of the secrets that they name, and the secrets' names by property.

@@ -28,6 +28,7 @@ _MISSING = frozenset(
         SqlState.API_TOKEN_NOT_FOUND,
         SqlState.USER_NOT_FOUND,
         SqlState.SAVEPOINT_NOT_FOUND,
+        SqlState.ALERT_NOT_FOUND,
     }
 )
 _NO_OBJECTS = ("API_TOKEN", "USER")

@@ -14,6 +14,7 @@ from headrace.catalog.access import Privilege
 from headrace.core.names import SYSTEM_SCHEMA
 from headrace.core.resultset import ResultSet, result
 from headrace.sql.ast import Statement
+from headrace.sql.statements.alert import ListAlerts
 from headrace.sql.statements.api_token import ListApiTokens
 from headrace.sql.statements.compute_pool import ListComputePools
 from headrace.sql.statements.database import ListDatabases
@@ -181,6 +182,20 @@ LISTED_RELATIONS = Projection(
 ROLES = Projection(
     "roles", {"Name": "name", "IsCurrent": "is_current", "Owner": "owner", "CreatedAt": "created_at"}
 )
+ALERTS = Projection(
+    "alerts",
+    {
+        "Name": "name",
+        "QueryID": "query_id",
+        "Codes": "codes",
+        "Host": "host",
+        "Firing": "firing",
+        "Pending": "pending",
+        "DeliveredAt": "delivered_at",
+        "Error": "error",
+        **_OWNED,
+    },
+)
 SAVEPOINTS = Projection(
     "savepoints",
     {
@@ -258,6 +273,7 @@ _lists(ListInvitations, INVITATIONS, requires=on_organization(Privilege.MANAGE_M
 _lists(ListOrganizations, ORGANIZATIONS)
 _lists(ListQueries, QUERIES)
 _lists(ListRoles, ROLES, is_available=True)
+_lists(ListAlerts, ALERTS)
 _lists(ListSavepoints, SAVEPOINTS)
 _lists(ListSchemaRegistries, SCHEMA_REGISTRIES)
 _lists(ListSecrets, SECRETS)

@@ -22,6 +22,7 @@ from headrace.statements.base import (
 )
 
 MODULES = (
+    "alert",
     "alter",
     "api_token",
     "application",

@@ -100,7 +100,7 @@ def test_columns_are_traced_to_their_relations(text: str, expected: list[str]) -
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_query_has_a_lineage(name: str) -> None:
-    """It names columns of the relations that are read, and every output column that is not computed from nothing has an origin."""
+    """Names columns of the relations that are read, and every output column that is not computed from nothing has an origin."""
     logical, _ = sink_of((CASES / f"{name}.sql").read_text())
     columns = {
         (node.relation.id, column.name)

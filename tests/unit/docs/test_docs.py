@@ -17,6 +17,7 @@ from headrace.analyzer.functions import CATALOGUE, SYNONYMS
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
+from headrace.engine.findings import CODES
 from headrace.server.metrics import Metrics
 from headrace.server.query_metrics import query_metrics
 from headrace.sql import parse
@@ -137,6 +138,12 @@ def test_the_metrics_are_those_of_the_code() -> None:
         if not name.endswith("_created")
     }
     assert set(re.findall(r"`(headrace_\w+)", _section("operations.md", "Metrics"))) == served
+
+
+def test_the_findings_are_those_of_the_code() -> None:
+    section = _section("operations.md", "Why a query has no output")
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(code for row in rows for code in re.findall(r"`(\w+)`", row)) == sorted(CODES)
 
 
 def test_dashboard_and_alert_rules_name_metrics_that_are_served() -> None:

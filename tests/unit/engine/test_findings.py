@@ -9,7 +9,7 @@ import pytest
 
 from headrace.catalog.objects import Query, QueryKind, QueryState
 from headrace.core.names import RelationName
-from headrace.engine.findings import Finding, Observations, Subject, findings
+from headrace.engine.findings import CODES, Finding, Observations, Subject, findings
 from headrace.engine.protocol import QueryProgress, StepRows
 from headrace.planner.physical import SparkPlan
 from tests.plans.world import planned
@@ -249,6 +249,7 @@ def test_a_finding_names_its_cause_and_a_remedy(
 ) -> None:
     (finding,) = findings_of(text, *batches, now=now)
     assert finding.code == code
+    assert code in CODES
     assert sentence in finding.sentence
     assert remedy in finding.remedy
     expected = (
@@ -298,6 +299,7 @@ def test_a_query_that_does_not_run_has_one_finding(
 ) -> None:
     (finding,) = findings_of(ROWS, (5.0, progress(bad_records=3)), now=99.0, of=query(state, **options))
     assert finding.code == code
+    assert code in CODES
     assert sentence in finding.sentence
 
 

@@ -10,6 +10,7 @@ from headrace.sql import parse
 from headrace.sql.ast import Statement
 from headrace.sql.dropping import DropIfExists
 from headrace.sql.listing import FilteredList
+from headrace.sql.statements.alert import CreateAlert, DescribeAlert, DropAlert, ListAlerts
 from headrace.sql.statements.alter import ChangeOwner, DescribeAs, Rename
 from headrace.sql.statements.api_token import (
     AlterApiToken,
@@ -270,6 +271,12 @@ STATEMENTS = [
     (f"CREATE SAVEPOINT s ON QUERY {QUERY_ID}", CreateSavepoint),
     ('create savepoint if not exists "S" on query d.public."Q"', CreateSavepoint),
     (f"CREATE SAVEPOINT IF NOT EXISTS s FROM '{QUERY_ID}'", ImportSavepoint),
+    ("CREATE ALERT a ON QUERY q WHEN errored, lag_grows WITH ('url' = 'https://h/x')", CreateAlert),
+    ("CREATE ALERT IF NOT EXISTS a ON ORGANIZATION WITH ('url' = 'https://h/x', 'token' = 't')", CreateAlert),
+    ("DROP ALERT a", DropAlert),
+    ("DESCRIBE ALERT a", DescribeAlert),
+    ("LIST ALERTS", ListAlerts),
+    ("ALTER ALERT a RENAME TO b", Rename),
     ("DROP SAVEPOINT s", DropSavepoint),
     ("DESCRIBE SAVEPOINT s", DescribeSavepoint),
     ("LIST SAVEPOINTS", ListSavepoints),

@@ -38,6 +38,7 @@ KINDS = (
     "SECRET",
     "COMPUTE_POOL",
     "SAVEPOINT",
+    "ALERT",
     "QUERY",
     "RELATION",
     "STREAM",
@@ -133,6 +134,7 @@ CREATE OR REPLACE MATERIALIZED VIEW s AS {READ}
 ALTER QUERY {{name}} ROLLBACK TO VERSION 1
 TERMINATE QUERY {{name}} WITH SAVEPOINT s
 CREATE SAVEPOINT s ON QUERY {{name}}
+CREATE ALERT a ON QUERY {{name}} WITH ('url' = 'http://h/')
 INSERT INTO own SELECT n FROM own QUERY WITH ('resume.from.savepoint' = {{name}})
 INSERT INTO own SELECT n FROM own QUERY WITH ('resume.from.query.id' = {{name}})
 INSERT INTO own SELECT n FROM own QUERY WITH ('resume.from.query.name' = {{name}})
@@ -184,6 +186,7 @@ NAMES_NOTHING_HIDDEN = {
     "ListSecrets",
     "ListQueries",
     "ListSavepoints",
+    "ListAlerts",
     # The organization's administrator, who knows everything.
     "ImportSavepoint",
     "ListComputePools",

@@ -31,6 +31,7 @@ async def test_what_each_statement_requires(session: Session) -> None:
     await session.run("USE DATABASE shop; USE STORE k")
     query, copied = session.catalog.queries()
     session.save("saved", copied)
+    await session.run("CREATE ALERT paged ON QUERY copied WITH ('url' = 'http://127.0.0.1:1/')")
     golden = GOLDEN.read_text().replace("QUERY_ID", query.id).replace("COPIED_ID", copied.id)
     statements = [line for line in golden.splitlines() if line and not line.startswith((" ", "#"))]
     expected = [line for line in golden.splitlines() if line and not line.startswith("#")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.catalog.kinds.alert import ALERT
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
 from headrace.catalog.kinds.function import FUNCTION, FUNCTION_SOURCE
@@ -35,6 +36,7 @@ KINDS: tuple[KindSpec[Any], ...] = (
     STORE,
     RELATION,
     SAVEPOINT,
+    ALERT,
 )
 """Every kind that is stored in the table `objects`; what an object is in comes before it."""
 

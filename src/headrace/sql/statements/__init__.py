@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.sql.statements import (
+    alert,
     alter,
     api_token,
     application,
@@ -30,6 +31,7 @@ from headrace.sql.statements import (
 )
 
 __all__ = [
+    "alert",
     "alter",
     "api_token",
     "application",

@@ -23,6 +23,7 @@ KINDS = (
     "SECRET",
     "COMPUTE_POOL",
     "SAVEPOINT",
+    "ALERT",
     "ROLE",
     "QUERY",
     *RELATIONS,

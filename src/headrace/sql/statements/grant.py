@@ -21,6 +21,7 @@ KINDS = (
     "RELATION",
     "COMPUTE_POOL",
     "SAVEPOINT",
+    "ALERT",
     "QUERY",
     "ROLE",
 )

@@ -8,7 +8,16 @@ To add one: a function under `@system_relation(…)` in the module of its subjec
 
 from __future__ import annotations
 
-from headrace.statements.system import access, activity, audit, information_schema, lineage, metrics, objects
+from headrace.statements.system import (
+    access,
+    activity,
+    alerts,
+    audit,
+    information_schema,
+    lineage,
+    metrics,
+    objects,
+)
 from headrace.statements.system.relation import (
     RELATIONS,
     SystemLookup,
@@ -24,6 +33,7 @@ __all__ = [
     "SystemRelation",
     "access",
     "activity",
+    "alerts",
     "arrow_type",
     "audit",
     "information_schema",

@@ -1,4 +1,4 @@
-"""Where data comes from and goes to: edges between entities, relations and queries, and between columns."""
+"""Lineage: edges between entities, relations and queries, and between columns."""
 
 from __future__ import annotations
 
