@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
+from harness.faults import some
 from harness.kafka import KafkaClient, Pair
 from harness.patience import PATIENCE_S
 from headrace.planner.physical import SparkPlan
@@ -38,7 +39,7 @@ def _values(records: list[Pair]) -> Counter[int]:
 
 @pytest.mark.parametrize(
     ("place", "last", "sinks"),
-    [("inside_transaction:4", signal.SIGKILL, 2), ("after_sink_before_commit:4", signal.SIGTERM, 1)],
+    some([("inside_transaction:4", signal.SIGKILL, 2), ("after_sink_before_commit:4", signal.SIGTERM, 1)]),
 )
 def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
     kafka: KafkaClient,

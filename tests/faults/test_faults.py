@@ -166,7 +166,7 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
 }
 
 
-@pytest.mark.parametrize("fault", some(FAULTS, 2))
+@pytest.mark.parametrize("fault", some(FAULTS))
 def test_nothing_is_lost_or_doubled(fault: str, scene: Scene) -> None:
     scene.until_running()
     before = scene.workload.written()

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from harness.doors import RestDoor
-from harness.faults import some
 from harness.kafka import KafkaClient
 from harness.patience import until
 from harness.postgresql import PASSWORD, USER, PostgresServer
@@ -119,7 +118,8 @@ def test_no_change_is_lost_or_reported_twice(
     door.execute(f"TERMINATE QUERY {query};")
 
 
-@pytest.mark.parametrize("place", some(["after_sink_before_commit", "inside_transaction"]))
+@pytest.mark.faults
+@pytest.mark.parametrize("place", ["after_sink_before_commit", "inside_transaction"])
 def test_no_row_is_lost_or_written_twice(
     place: str,
     postgresql: PostgresServer,

@@ -145,8 +145,18 @@ async def test_a_receiver_that_is_away_costs_a_bounded_queue(session: Session, r
         for findings in ([STOPPED], []):
             rig.findings = findings
             await rig.alerts.look()
-    assert len(rig.delivery().pending) <= PENDING_MAX
-    await rig.delivery().task
+    assert len(rig.delivery().pending) == PENDING_MAX
+    rig.delivery().task.cancel()
+
+
+async def test_a_report_without_a_receiver_is_dropped_with_the_reason(
+    session: Session, receiver: Receiver
+) -> None:
+    receiver.server.server_close()
+    await session.run(COPY)
+    await session.run(f"CREATE ALERT a ON QUERY copied WITH ('url' = '{receiver.url}')")
+    rig = Rig(session)
+    await rig.look(STOPPED)
     assert "does not accept" in rig.delivery().error
     assert not rig.delivery().pending
 
