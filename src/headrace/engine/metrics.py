@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from headrace.core.types import BIGINT, DOUBLE, TIMESTAMP, DataType
-from headrace.engine.protocol import QueryProgress
+from headrace.engine.protocol import QueryProgress, StepRows
 
 Value = int | float | datetime.datetime
 Labels = tuple[str, ...]
@@ -35,6 +35,8 @@ class QueryMetrics(QueryProgress):
     timeless_rows_total: int = 0
     bad_records_total: int = 0
     future_rows_total: int = 0
+    output_rows_total: int = 0
+    steps_total: dict[str, StepRows] = Field(default_factory=dict)
     received_at: float = Field(0.0, description="When the last report came, in seconds since the epoch.")
 
     @staticmethod
@@ -45,7 +47,18 @@ class QueryMetrics(QueryProgress):
             f"{name}_total": getattr(message, name) + (getattr(earlier, f"{name}_total") if earlier else 0)
             for name in summed
         }
-        return QueryMetrics(**dict(message), **totals, received_at=time.time())
+        totals["output_rows_total"] = (earlier.output_rows_total if earlier else 0) + (
+            message.output_rows or 0
+        )
+        steps = dict(earlier.steps_total) if earlier else {}
+        for step in message.steps:
+            before = steps.get(step.step) or StepRows(step=step.step, input_rows=0, output_rows=0)
+            steps[step.step] = StepRows(
+                step=step.step,
+                input_rows=before.input_rows + step.input_rows,
+                output_rows=before.output_rows + step.output_rows,
+            )
+        return QueryMetrics(**dict(message), **totals, steps_total=steps, received_at=time.time())
 
 
 @dataclass(frozen=True)
@@ -182,7 +195,13 @@ METRICS: tuple[Metric, ...] = (
         _field("input_rows_total"),
         is_counter=True,
     ),
-    Metric("output_rows", BIGINT, "Rows passed to the sink in the last batch.", _field("output_rows")),
+    Metric(
+        "output_rows_total",
+        BIGINT,
+        "Rows passed to the sink since the server started.",
+        _field("output_rows_total"),
+        is_counter=True,
+    ),
     Metric(
         "watermark",
         TIMESTAMP,
@@ -271,18 +290,20 @@ METRICS: tuple[Metric, ...] = (
         labels=OPERATOR,
     ),
     Metric(
-        "step_input_rows",
+        "step_input_rows_total",
         BIGINT,
-        "Rows that a condition or a join received in the last batch.",
-        lambda metrics: {(step.step,): step.input_rows for step in metrics.steps},
+        "Rows that a condition or a join received since the server started.",
+        lambda metrics: {(name,): step.input_rows for name, step in metrics.steps_total.items()},
         labels=STEP,
+        is_counter=True,
     ),
     Metric(
-        "step_output_rows",
+        "step_output_rows_total",
         BIGINT,
-        "Rows that a condition or a join let through in the last batch.",
-        lambda metrics: {(step.step,): step.output_rows for step in metrics.steps},
+        "Rows that a condition or a join let through since the server started.",
+        lambda metrics: {(name,): step.output_rows for name, step in metrics.steps_total.items()},
         labels=STEP,
+        is_counter=True,
     ),
 )
 """All metrics, in the order of DESCRIBE QUERY METRICS."""

@@ -118,7 +118,7 @@ class OperatorState(BaseModel):
 
 
 class StepRows(BaseModel):
-    """Rows of a condition or a join in one batch: those that came, and those that it let through."""
+    """Rows of a condition or a join: those that it received, and those that it let through."""
 
     step: str
     input_rows: int

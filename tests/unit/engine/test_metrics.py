@@ -36,8 +36,14 @@ def full() -> QueryMetrics:
 
 
 def test_sums_grow_and_all_else_is_the_last_batch() -> None:
-    first = QueryMetrics.after(None, progress(input_rows=10, late_rows=2, batches=3))
+    step = StepRows(step="WHERE a", input_rows=4, output_rows=1)
+    first = QueryMetrics.after(
+        None, progress(input_rows=10, late_rows=2, batches=3, output_rows=1, steps=[step])
+    )
     second = QueryMetrics.after(first, progress(input_rows=5, batch_id=9))
+    third = QueryMetrics.after(second, progress(output_rows=2, steps=[step]))
+    assert third.output_rows_total == 3
+    assert list(table_of(STEP, third)) == [("WHERE a", 8, 2)]
     assert (second.input_rows_total, second.late_rows_total, second.batches_total) == (15, 2, 4)
     assert (second.input_rows, second.late_rows, second.batch_id) == (5, 0, 9)
 
@@ -74,7 +80,7 @@ def test_the_history_has_the_samples_of_the_last_hours(tmp_path: Path) -> None:
     rows = list(history.rows({"q"}))
     assert [str(row[1]) for row in rows] == ["1970-01-01 00:30:00+00:00", "1970-01-01 01:12:00+00:00"]
     values = dict(zip([metric.name for metric in HISTORY], rows[0][2:], strict=True))
-    assert (values["input_rows_total"], values["output_rows"]) == (10, 3)
+    assert (values["input_rows_total"], values["output_rows_total"]) == (10, 3)
 
 
 @pytest.mark.parametrize("content", [b"no database at all, but longer than a header of SQLite" * 20, b""])

@@ -64,7 +64,7 @@ class ProgressReader:
             detail["watermark"] = described
         counted = json.loads(self._counts.take(self._query, last["batchId"]))
         rows = counted["counts"]
-        passed = json.loads(self._steps.ofLastBatch(self._query))
+        passed = json.loads(self._steps.take(self._query))
         if counted["spellings"]:
             detail["fields_that_differ_in_case"] = counted["spellings"]
         return QueryProgress(

@@ -45,6 +45,7 @@ _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.headrace.CountedS
 _LOCAL_FILES = "io.headrace.spark.NioLocalFileSystem"
 _EXTENSIONS = "io.headrace.spark.HeadraceExtensions"
 _EARLY_WATERMARKS = "org.apache.spark.sql.headrace.EarlyWatermarks"
+_BATCH_LISTENER = "org.apache.spark.sql.headrace.BatchListener"
 _SERIALIZER = "io.headrace.spark.HadoopSettingsSerializer"
 _BATCHES_PER_SNAPSHOT = 100
 """Batches between two snapshots of state.
@@ -221,6 +222,7 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
         "spark.jars": ",".join(map(str, sent)),
         "spark.sql.extensions": _EXTENSIONS,
         "spark.sql.streaming.streamingQueryListeners": _EARLY_WATERMARKS,
+        "spark.extraListeners": _BATCH_LISTENER,
         "spark.serializer": _SERIALIZER,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

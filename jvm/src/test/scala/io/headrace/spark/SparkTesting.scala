@@ -16,7 +16,7 @@ import org.apache.spark.headrace.DriverContext
 import org.apache.spark.sql.{classic, DataFrame, Dataset, Row}
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.headrace.CountedStateStoreProvider
-import org.apache.spark.sql.headrace.{EarlyWatermark, EarlyWatermarks}
+import org.apache.spark.sql.headrace.{BatchListener, EarlyWatermark, EarlyWatermarks}
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
 
 /** One Spark session for all suites of the JVM, and queries whose rows are collected here. */
@@ -33,6 +33,7 @@ object SparkTesting {
         .setMaster("local[2]")
         .set("spark.sql.extensions", classOf[HeadraceExtensions].getName)
         .set("spark.sql.streaming.streamingQueryListeners", classOf[EarlyWatermarks].getName)
+        .set("spark.extraListeners", classOf[BatchListener].getName)
         .set("spark.sql.shuffle.partitions", amount(few = "1", all = "2"))
         .set("spark.sql.session.timeZone", "UTC")
         .set("spark.ui.enabled", "false")

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit, SparkDataStream, SupportsAdmissionControl}
-import org.apache.spark.sql.execution.{SQLExecution, SparkPlan}
+import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
@@ -111,10 +111,6 @@ object SparkInternals {
   def expressions(query: StreamingQuery): Seq[Expression] = execution(query).toSeq.flatMap { running =>
     running.logicalPlan.flatMap(_.expressions).flatMap(_.collect { case expression => expression })
   }
-
-  /** The plan of the last batch that a query ran, or runs. */
-  def lastPlan(query: StreamingQuery): Option[SparkPlan] =
-    execution(query).flatMap(running => Option(running.lastExecution)).map(_.executedPlan)
 
   /** The batch that a task works for; -1 outside of a streaming query. */
   def taskBatch(task: TaskContext): Long =
