@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from harness.jar import jar_of
 from headrace.catalog.access import Grant, Privilege
@@ -152,7 +153,7 @@ def _stocked_files() -> dict[str, bytes]:
 
 
 @asynccontextmanager
-async def open_session(folder: Path) -> AsyncIterator[Session]:
+async def open_session(folder: Path, **settings: Any) -> AsyncIterator[Session]:
     """Databases shop (a stream, a view) and lab (a stream in its schema tests), the Kafka stores k and unused, and
     the schema registry r, where nothing listens, the descriptor source p, which is of protobuf/shop.proto, and the function source u
     with the function again(VARCHAR, BIGINT)."""
@@ -161,8 +162,8 @@ async def open_session(folder: Path) -> AsyncIterator[Session]:
         (folder / name).touch(mode=0o600)
         (folder / name).write_bytes(content)
     catalog = Catalog.open(folder)
-    settings = Settings(data_dir=folder)
-    engine = Engine(catalog, settings)
-    yield Session(catalog, StatementService(Services(catalog, engine, settings)))
+    given = Settings(data_dir=folder, **settings)
+    engine = Engine(catalog, given)
+    yield Session(catalog, StatementService(Services(catalog, engine, given)))
     await engine.stop()
     catalog.close()

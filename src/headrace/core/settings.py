@@ -306,6 +306,14 @@ class Settings(BaseSettings):
         ge=256,
         description="Memory of each of the three processes that evaluate queries of materialized views, in MiB.",
     )
+    queries_max: int = Field(
+        0, ge=0, description="Most continuous queries that are to run at a time. 0 for no limit."
+    )
+    queries_per_role_max: int = Field(
+        0,
+        ge=0,
+        description="Most continuous queries of one role that are to run at a time. 0 for no limit.",
+    )
     interactive_queries_max: int = Field(16, description="Most interactive queries that run at a time.")
 
     def password_of_views(self) -> str:

@@ -595,7 +595,7 @@ def new_query(
 ) -> Query:
     """Return a new query to run, of one statement or several; `span` is the position of its name.
 
-    Raises UserError 3D008 for a name in use, and as `refuse_shared` does.
+    Raises UserError 3D008 for a name in use, and as `refuse_shared` and `refuse_too_many` do.
     """
     moment = now()
     if name:
@@ -603,6 +603,7 @@ def new_query(
     if name:
         refuse_taken_name(name, span, run)
     refuse_shared(plan, run, span)
+    refuse_too_many(run.role, span, run)
     namesake = run.catalog.query_by_name(name) if name else None
     sink, *more = (part.sink_name for part in parts)
     sources = dict.fromkeys(relation.name for part in parts for relation in part.logical.relations)
@@ -623,6 +624,29 @@ def new_query(
         needs=needs,
         lineage=tuple(each for sink, part in enumerate(parts) for each in lineage(part.logical.root, sink)),
     )
+
+
+def refuse_too_many(owner: str, span: Span | None, run: Execution, *, but: str = "") -> None:
+    """Raise UserError 53000 if the organization or the role runs as many queries as it may, without the one with the id `but`."""
+    settings = run.services.settings
+    running = [query for query in run.catalog.unfinished_queries() if query.should_run and query.id != but]
+    limits = (
+        ("the organization", len(running), settings.queries_max, "QUERIES_MAX"),
+        (
+            f"the role {owner!r}",
+            sum(query.owner == owner for query in running),
+            settings.queries_per_role_max,
+            "QUERIES_PER_ROLE_MAX",
+        ),
+    )
+    for whose, count, limit, setting in limits:
+        if limit and count >= limit:
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"{whose} has {count} running queries, expected at most {limit}",
+                hint=f"TERMINATE or STOP a query, or ask the server's operator to raise HEADRACE_{setting}.",
+                span=span,
+            )
 
 
 def refuse_taken_name(name: str, span: Span | None, run: Execution, *, of: str | None = None) -> None:

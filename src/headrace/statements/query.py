@@ -22,7 +22,7 @@ from headrace.planner.physical import SparkPlan
 from headrace.sql.statements.query import DescribeQuery, ExplainWhy, RestartQuery, TerminateQuery
 from headrace.sql.statements.relation import StartRelation, StopRelation
 from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, moment_text, relation_ddl
-from headrace.statements.continuous_query import refuse_cycle_of, refuse_taken_name
+from headrace.statements.continuous_query import refuse_cycle_of, refuse_taken_name, refuse_too_many
 from headrace.statements.relation import relation_of_kind
 from headrace.statements.savepoint import described, save
 from headrace.statements.system.activity import findings_of, versions_of
@@ -160,6 +160,7 @@ def _restart(query: Query, span: Span | None, run: Execution) -> None:
         if query.name is not None:
             refuse_taken_name(query.name, span, run, of=query.id)
         usable_pool(run.catalog, query.compute_pool)
+        refuse_too_many(query.owner, span, run, but=query.id)
         refuse_cycle_of(query, run, span)
         run.catalog.request_restart(query.id)
 
