@@ -114,12 +114,12 @@ def settings() -> str:
 
 
 def metrics() -> str:
-    """Return the metrics of queries as a table: those that are numbers are on the metrics page."""
+    """Return the metrics of queries as a table, with those that are not on the metrics page."""
     lines = ["| metric | |", "|---|---|"]
     for metric in METRICS:
         labels = f"{{{', '.join(metric.labels)}}}" if metric.labels else ""
-        name = f"headrace_query_{metric.name}" if metric.is_number else metric.name
-        only = "" if metric.is_number else " Not on the metrics page."
+        name = f"headrace_query_{metric.name}" if metric.is_exported else metric.name
+        only = "" if metric.is_exported else " Not on the metrics page."
         lines.append(f"| `{name}{labels}` | {_cell(metric.help)}{only} |")
     return "\n".join(lines)
 

@@ -81,6 +81,11 @@ class Metric:
         """False for a moment."""
         return self.type is not TIMESTAMP
 
+    @property
+    def is_exported(self) -> bool:
+        """True if it is on the metrics page: a number without text of a statement, which whoever reads the page need not know."""
+        return self.is_number and self.labels != STEP
+
 
 @dataclass(frozen=True)
 class Sample:

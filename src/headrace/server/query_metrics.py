@@ -16,7 +16,7 @@ _QUERY = ("query_id", "name")
 def query_metrics(
     queries: Iterable[Query], progress_of: Callable[[str], QueryMetrics | None]
 ) -> Iterator[MetricFamily]:
-    """Yield the state and the restarts of each query that is to run, then every metric that is a number."""
+    """Yield the state and the restarts of each query that is to run, then every metric that is exported."""
     queries = [query for query in queries if query.should_run]
     labels = {query.id: (query.id, query.name or "") for query in queries}
     yield MetricFamily(
@@ -38,6 +38,6 @@ def query_metrics(
             if not isinstance(sample.value, datetime.datetime):
                 values[sample.metric.name].append(((*labels[query.id], *sample.labels), sample.value))
     for metric in METRICS:
-        if metric.is_number:
+        if metric.is_exported:
             labels_of = (*_QUERY, *metric.labels)
             yield MetricFamily(metric.name, metric.help, labels_of, values[metric.name], metric.is_counter)
