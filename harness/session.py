@@ -48,8 +48,9 @@ NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 class Session:
     """Runs statements and keeps the context as Go's client does: each answer's replaces it."""
 
-    def __init__(self, catalog: Catalog, service: StatementService) -> None:
+    def __init__(self, catalog: Catalog, engine: Engine, service: StatementService) -> None:
         self.catalog = catalog
+        self.engine = engine
         self.service = service
         self.context = SessionContext("")
         self.principal = ADMINISTRATOR
@@ -164,6 +165,6 @@ async def open_session(folder: Path, **settings: Any) -> AsyncIterator[Session]:
     catalog = Catalog.open(folder)
     given = Settings(data_dir=folder, **settings)
     engine = Engine(catalog, given)
-    yield Session(catalog, StatementService(Services(catalog, engine, given)))
+    yield Session(catalog, engine, StatementService(Services(catalog, engine, given)))
     await engine.stop()
     catalog.close()

@@ -436,7 +436,8 @@ class Savepoint:
 
     The facts are of the query at that moment: it may have changed since, or be gone. `uses` are as those of a `QueryVersion`; a savepoint
     of another server has none. `batch` is the last batch in the copy, `size` the bytes of its files. `is_interrupted` is true if the query
-    had begun another batch and did not finish it: then it is not known whether that one is in the query's output.
+    had begun another batch and did not finish it: then it is not known whether that one is in the query's output. It is dropped after
+    `expires_at`; None: never by itself.
     """
 
     name: str
@@ -453,6 +454,7 @@ class Savepoint:
     owner: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
+    expires_at: datetime.datetime | None = None
     id: str = field(default_factory=new_id, kw_only=True)
 
 

@@ -69,6 +69,8 @@ class Scope(Flag):
     """INVITE USER."""
     POOL = auto()
     """CREATE COMPUTE_POOL."""
+    SAVEPOINT = auto()
+    """CREATE SAVEPOINT."""
     ALERT = auto()
     """CREATE ALERT."""
 

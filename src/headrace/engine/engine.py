@@ -53,6 +53,7 @@ from headrace.planner.physical import SparkPlan
 log = structlog.get_logger()
 T = TypeVar("T")
 
+EXPIRY_INTERVAL_S = 60.0
 VIEW_RETRY_S = 2.0
 """Between two tries of a write while the store of views is away."""
 
@@ -98,6 +99,7 @@ class Engine:
         self._supervisor.start()
         self._chores = [asyncio.create_task(self._purge_always(), name="purge views")]
         self._chores.append(asyncio.create_task(self.alerts.run(), name="alerts"))
+        self._chores.append(asyncio.create_task(self._expire_always(), name="expire savepoints"))
         if self._settings.metrics_interval_s:
             self._chores.append(asyncio.create_task(self._sample_always(), name="keep metrics"))
 
@@ -307,6 +309,22 @@ class Engine:
                 await asyncio.get_running_loop().run_in_executor(self.views.writer, self.views.purge)
             except Exception:
                 log.exception("views_not_purged")
+
+    async def _expire_always(self) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self.drop_expired_savepoints, datetime.datetime.now(datetime.UTC))
+            except Exception:
+                log.exception("savepoints_not_expired")
+            await asyncio.sleep(EXPIRY_INTERVAL_S)
+
+    def drop_expired_savepoints(self, now: datetime.datetime) -> None:
+        """Drop the savepoints that have expired, with their files. Blocks."""
+        for savepoint in self._catalog.savepoints.all():
+            if savepoint.expires_at is not None and savepoint.expires_at <= now:
+                self._catalog.drop(savepoint)
+                self._savepoints.remove(savepoint.id)
+                log.info("savepoint_expired", name=savepoint.name, id=savepoint.id)
 
     async def _sample_always(self) -> None:
         while True:

@@ -297,7 +297,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "step_input_rows_total",
         BIGINT,
-        "Rows that a condition or a join received since the server started.",
+        "Rows that a condition or a join received since the query was started.",
         lambda metrics: {(name,): step.input_rows for name, step in metrics.steps_total.items()},
         labels=STEP,
         is_counter=True,
@@ -305,7 +305,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "step_output_rows_total",
         BIGINT,
-        "Rows that a condition or a join let through since the server started.",
+        "Rows that a condition or a join let through since the query was started.",
         lambda metrics: {(name,): step.output_rows for name, step in metrics.steps_total.items()},
         labels=STEP,
         is_counter=True,

@@ -241,12 +241,15 @@ class Supervisor:
         if message.batch_id > record.last_batch:
             record.last_batch = message.batch_id
             record.failures = 0
+        earlier = record.metrics
         if not record.run.has_batch:
+            # The statement may be another one since the last run.
+            earlier = earlier.model_copy(update={"steps_total": {}}) if earlier is not None else None
             generation = record.run.generation
             self._enqueue(lambda: self._settled(message.query_id, generation))
         record.run.has_batch = True
         record.silent_store = None
-        record.metrics = QueryMetrics.after(record.metrics, message)
+        record.metrics = QueryMetrics.after(earlier, message)
         record.observed.add(message, time.monotonic())
         self._note_findings(message.query_id, record)
 

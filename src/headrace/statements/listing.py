@@ -206,6 +206,7 @@ SAVEPOINTS = Projection(
         "Sink": "sink_fqn",
         "Batch": "batch",
         "Size": "size_bytes",
+        "ExpiresAt": "expires_at",
         **_OWNED,
     },
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Query, Savepoint
@@ -12,6 +14,7 @@ from headrace.catalog.policy import Requirement
 from headrace.catalog.query_versions import used
 from headrace.core.errors import HeadraceError, Span, UserError
 from headrace.core.names import Identifier, RelationName, printed
+from headrace.core.properties import PropertyReader, PropertySpec, Scope, number
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
@@ -29,6 +32,15 @@ from headrace.statements.dropping import drop, ownership
 from headrace.statements.exclusive import exclusive_readings
 from headrace.statements.resuming import UNSUPPORTED
 
+DAYS_MAX = 3650
+RETENTION = PropertySpec(
+    "retention.days",
+    number(1, DAYS_MAX, f"a number of days from 1 to {DAYS_MAX}"),
+    Scope.SAVEPOINT,
+    "the number of days after which it is dropped",
+    default="never",
+)
+
 
 def _of_create(statement: CreateSavepoint, run: Execution) -> Iterator[Requirement]:
     """Yield OWNERSHIP of the query: a savepoint contains its state."""
@@ -40,8 +52,11 @@ async def create_savepoint(statement: CreateSavepoint, run: Execution) -> Outcom
     """Copy the checkpoint of a query between two batches; the query runs on. If it fails, nothing is left."""
     if (existing := _existing(statement, run)) is not None:
         return _answer(existing, "CREATE", f"the savepoint {printed(existing.name)} already exists")
+    reader = PropertyReader(statement.properties.entries, (RETENTION,), what="a savepoint")
+    days = reader.take(RETENTION)
+    reader.finish()
     query = await asyncio.to_thread(run.query, statement.reference)
-    savepoint = await save(statement.name, query, statement.reference.span, run)
+    savepoint = await save(statement.name, query, statement.reference.span, run, days=days)
     return _answer(savepoint, "CREATE", described(savepoint))
 
 
@@ -107,6 +122,7 @@ async def describe_savepoint(statement: DescribeSavepoint, run: Execution) -> Ou
         "batch": str(savepoint.batch),
         "interrupted": str(savepoint.is_interrupted).lower(),
         "size_bytes": str(savepoint.size),
+        "expires_at": moment_text(savepoint.expires_at) if savepoint.expires_at is not None else None,
         "query": savepoint.sql,
         "plan": await asyncio.to_thread(_plan, savepoint),
         "owner": savepoint.owner,
@@ -117,9 +133,16 @@ async def describe_savepoint(statement: DescribeSavepoint, run: Execution) -> Ou
 
 
 async def save(
-    name: Identifier, query: Query, span: Span | None, run: Execution, *, hold: bool = False
+    name: Identifier,
+    query: Query,
+    span: Span | None,
+    run: Execution,
+    *,
+    hold: bool = False,
+    days: int | None = None,
 ) -> Savepoint:
-    """Create a savepoint of a query and return it. With `hold` the query begins no batch afterwards, since it is to be stopped.
+    """Create a savepoint of a query, which expires after `days`, and return it. With `hold` the query begins no batch afterwards, since it
+    is to be stopped.
 
     Raises UserError 42P020 for a name in use, 0A000 for a kind of query that has none, and as `Engine.take_savepoint` does.
     """
@@ -137,6 +160,9 @@ async def save(
     engine = run.services.engine
     manifest = await engine.take_savepoint(identifier, query, facts, hold=hold)
     savepoint = _savepoint(name.name, identifier, manifest, used(state, query), run)
+    if days is not None:
+        expires_at = savepoint.created_at + datetime.timedelta(days=days)
+        savepoint = replace(savepoint, expires_at=expires_at)
     try:
         await asyncio.to_thread(run.catalog.savepoints.create, savepoint)
     except HeadraceError:
@@ -177,7 +203,8 @@ def refuse_unsaved(query: Query, span: Span | None, run: Execution) -> None:
 def described(savepoint: Savepoint) -> str:
     """Return the Summary of a new savepoint."""
     query = savepoint.query_name or savepoint.query_id
-    return f"savepoint {printed(savepoint.name)} contains the query {query} after batch {savepoint.batch}, in {savepoint.size} bytes"
+    until = f", until {moment_text(savepoint.expires_at)}" if savepoint.expires_at is not None else ""
+    return f"savepoint {printed(savepoint.name)} contains the query {query} after batch {savepoint.batch}, in {savepoint.size} bytes{until}"
 
 
 def _existing(statement: CreateSavepoint | ImportSavepoint, run: Execution) -> Savepoint | None:

@@ -277,6 +277,7 @@ STATEMENTS = [
     ("DESCRIBE ALERT a", DescribeAlert),
     ("LIST ALERTS", ListAlerts),
     ("ALTER ALERT a RENAME TO b", Rename),
+    ("CREATE SAVEPOINT s ON QUERY q WITH ('retention.days' = 7)", CreateSavepoint),
     ("DROP SAVEPOINT s", DropSavepoint),
     ("DESCRIBE SAVEPOINT s", DescribeSavepoint),
     ("LIST SAVEPOINTS", ListSavepoints),

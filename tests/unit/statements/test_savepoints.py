@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,23 @@ async def test_a_savepoint_is_created_listed_and_dropped(
 
     assert not await session.rows("LIST SAVEPOINTS")
     assert not (tmp_path / "savepoints" / savepoint.id).exists()
+
+
+async def test_a_savepoint_expires_after_its_retention(
+    session: Session, checkpoint: Path, tmp_path: Path
+) -> None:
+    await session.run("CREATE SAVEPOINT s ON QUERY copied WITH ('retention.days' = 7)")
+    await session.run(f"CREATE SAVEPOINT kept ON QUERY '{checkpoint.name}'")
+    savepoint = session.catalog.savepoints.get("s")
+    assert savepoint is not None
+    assert savepoint.expires_at is not None
+    engine = session.engine
+    engine.drop_expired_savepoints(savepoint.expires_at - datetime.timedelta(seconds=1))
+    assert len(await session.rows("LIST SAVEPOINTS")) == 2
+    engine.drop_expired_savepoints(savepoint.expires_at)
+    assert await session.rows("LIST SAVEPOINTS", "Name", "ExpiresAt") == [("kept", None)]
+    assert not (tmp_path / "savepoints" / savepoint.id).exists()
+    assert "3D008" in await refused(session, "CREATE SAVEPOINT t ON QUERY copied WITH ('retention.days' = 0)")
 
 
 async def test_a_query_without_a_batch_has_no_savepoint(session: Session, tmp_path: Path) -> None:

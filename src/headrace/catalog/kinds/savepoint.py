@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.catalog.kinds.spec import Definition, KindSpec, Stored
 from headrace.catalog.objects import Savepoint
+from headrace.catalog.times import micros, moment
 from headrace.core.names import RelationName
 from headrace.core.sqlstate import SqlState
 
@@ -12,7 +13,8 @@ _FACTS = ("query_id", "query_name", "query_version", "sql", "plan", "batch", "si
 
 def _write(savepoint: Savepoint) -> Definition:
     facts = {name: getattr(savepoint, name) for name in _FACTS}
-    return {**facts, "sink": savepoint.sink.path, "uses": savepoint.uses}
+    expires_at = micros(savepoint.expires_at) if savepoint.expires_at is not None else None
+    return {**facts, "sink": savepoint.sink.path, "uses": savepoint.uses, "expires_at": expires_at}
 
 
 def _read(stored: Stored) -> Savepoint:
@@ -23,6 +25,7 @@ def _read(stored: Stored) -> Savepoint:
         created_at=stored.created_at,
         updated_at=stored.updated_at,
         id=stored.id,
+        expires_at=moment(definition["expires_at"]) if definition["expires_at"] is not None else None,
         sink=RelationName(*definition["sink"]),
         uses=tuple((kind, tuple(path), object_id) for kind, path, object_id in definition["uses"]),
         **{name: definition[name] for name in _FACTS},

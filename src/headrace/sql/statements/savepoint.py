@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.core.names import Identifier, QualifiedName
-from headrace.sql.ast import Statement, quoted_text
+from headrace.sql.ast import Properties, Statement, quoted_text
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar
 from headrace.sql.statements.query import reference_text
@@ -15,15 +15,17 @@ _NAME = "the name of the savepoint"
 
 @dataclass(frozen=True)
 class CreateSavepoint(Statement):
-    """`CREATE SAVEPOINT [IF NOT EXISTS] name ON QUERY reference`, by id, name or the relation that it writes."""
+    """`CREATE SAVEPOINT [IF NOT EXISTS] name ON QUERY reference [WITH (…)]`, by id, name or the relation that it writes."""
 
     name: Identifier
     reference: QualifiedName
+    properties: Properties = field(default_factory=Properties)
     if_not_exists: bool = False
 
     def sql(self) -> str:
         exists = "IF NOT EXISTS " if self.if_not_exists else ""
-        return f"CREATE SAVEPOINT {exists}{self.name} ON QUERY {reference_text(self.reference)}"
+        reference = reference_text(self.reference)
+        return f"CREATE SAVEPOINT {exists}{self.name} ON QUERY {reference}{self.properties.sql()}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def create_savepoint(cursor: Cursor) -> CreateSavepoint | ImportSavepoint:
     if cursor.accept("FROM"):
         return ImportSavepoint(*cursor.origin, name, cursor.string("the id of a savepoint"), if_not_exists)
     cursor.expect("ON", "QUERY", hint="CREATE SAVEPOINT name ON QUERY id-or-name;")
-    return CreateSavepoint(*cursor.origin, name, cursor.query_reference(), if_not_exists)
+    reference = cursor.query_reference()
+    return CreateSavepoint(*cursor.origin, name, reference, cursor.properties(), if_not_exists)
 
 
 @dataclass(frozen=True)

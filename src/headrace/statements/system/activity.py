@@ -175,12 +175,13 @@ def compute_pools(run: Execution) -> Rows:
     always("batch", BIGINT),
     always("is_interrupted", BOOLEAN),
     always("size_bytes", BIGINT),
+    Column("expires_at", TIMESTAMP),
     always("owner"),
     always("created_at", TIMESTAMP),
     always("updated_at", TIMESTAMP),
     doc=(
         "The savepoints: copies of the positions and the state of queries after `batch`. The facts are of the query at that moment. "
-        "`is_interrupted` is true if the query had been stopped during another batch."
+        "`is_interrupted` is true if the query had been stopped during another batch. It is dropped after `expires_at`."
     ),
 )
 def savepoints(run: Execution) -> Rows:
@@ -196,6 +197,7 @@ def savepoints(run: Execution) -> Rows:
             item.batch,
             item.is_interrupted,
             item.size,
+            item.expires_at,
             item.owner,
             item.created_at,
             item.updated_at,

@@ -21,7 +21,7 @@ _RELATIONS: dict[str, tuple[Labels, str]] = {
     "query_phases": (PHASE, "How long each phase of the last batch of a query took, by Spark's names."),
     "query_steps": (
         STEP,
-        "The rows that each condition and join received and passed of a query since the server started.",
+        "The rows that each condition and join received and passed of a query since it was started.",
     ),
 }
 
