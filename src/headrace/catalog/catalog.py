@@ -458,12 +458,16 @@ class Catalog:
 
     def schema_registries(self) -> list[SchemaRegistry]:
         """Return all schema registries by name, with decrypted properties."""
-        return [self._opened_registry(facts) for facts in self._registries.all()]
+        return [self.opened_registry(facts) for facts in self._registries.all()]
 
     def schema_registry(self, name: str) -> SchemaRegistry | None:
         """Return the schema registry of that name with decrypted properties, or None."""
         facts = self._registries.get(name)
-        return self._opened_registry(facts) if facts is not None else None
+        return self.opened_registry(facts) if facts is not None else None
+
+    def opened_registry(self, facts: RegistryFacts) -> SchemaRegistry:
+        """Return a schema registry with decrypted properties."""
+        return SchemaRegistry(**asdict(facts), properties=self._with_secrets(facts))
 
     def create_schema_registry(self, registry: SchemaRegistry) -> None:
         """Create a schema registry; its properties are encrypted. Raises 42P018."""
@@ -677,9 +681,6 @@ class Catalog:
 
     def _opened_store(self, facts: StoreFacts) -> Store:
         return Store(**asdict(facts), properties=self._with_secrets(facts))
-
-    def _opened_registry(self, facts: RegistryFacts) -> SchemaRegistry:
-        return SchemaRegistry(**asdict(facts), properties=self._with_secrets(facts))
 
     def _with_secrets(self, facts: StoreFacts | RegistryFacts | AlertFacts) -> dict[str, str]:
         """Return the properties of an object with the current texts of the secrets that it names."""

@@ -13,6 +13,14 @@ from headrace.analyzer import LogicalPlan
 from headrace.analyzer.catalog_view import is_database
 from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.kinds.alert import ALERT
+from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
+from headrace.catalog.kinds.descriptor_source import DESCRIPTOR_SOURCE
+from headrace.catalog.kinds.function import FUNCTION_SOURCE
+from headrace.catalog.kinds.savepoint import SAVEPOINT
+from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
+from headrace.catalog.kinds.secret import SECRET
+from headrace.catalog.kinds.spec import KindSpec
 from headrace.catalog.objects import (
     SECRET_STRING,
     AlertFacts,
@@ -366,72 +374,39 @@ class Execution:
             )
         return store, connector(store.type)
 
-    def schema_registry(self, name: Identifier) -> SchemaRegistry:
-        """Return the schema registry of that name; raises 3D009."""
-        registry = self.catalog.schema_registry(name.name)
-        if registry is None or not self.knows(registry):
+    def named(self, spec: KindSpec[T], name: Identifier) -> T:
+        """Return the object of a kind of the organization; raises the kind's SQLSTATE if it is missing or unknown to the role."""
+        state = self.catalog.snapshot()
+        value = state.get(spec, (name.name,))
+        if value is None or not self.knows(value):
             raise UserError(
-                SqlState.SCHEMA_REGISTRY_NOT_FOUND,
-                f"the schema registry {name.name!r} does not exist or is not authorized",
+                spec.missing,
+                f"the {spec.word} {name.name!r} does not exist or is not authorized",
                 hint=suggestion(
                     name.name,
-                    [item.name for item in self.visible(self.catalog.schema_registries())],
-                    otherwise=(
-                        "LIST SCHEMA_REGISTRIES shows the existing registries; CREATE SCHEMA_REGISTRY "
-                        "creates one."
-                    ),
+                    [spec.path(item)[-1] for item in self.visible(state.all(spec))],
+                    otherwise=f"LIST {spec.plural.upper()} shows the existing {spec.plural.replace('_', ' ')}; "
+                    f"CREATE {spec.kind.upper()} creates one.",
                 ),
                 span=name.span,
             )
-        return registry
+        return value
+
+    def schema_registry(self, name: Identifier) -> SchemaRegistry:
+        """Return the schema registry of that name; raises 3D009."""
+        return self.catalog.opened_registry(self.named(SCHEMA_REGISTRY, name))
 
     def secret(self, name: Identifier) -> SecretFacts:
         """Return the secret of that name, not opened; raises 3D016."""
-        known = {secret.name: secret for secret in self.catalog.secrets() if self.knows(secret)}
-        if name.name not in known:
-            raise UserError(
-                SqlState.SECRET_NOT_FOUND,
-                f"the secret {name.name!r} does not exist or is not authorized",
-                hint=suggestion(
-                    name.name,
-                    list(known),
-                    otherwise="LIST SECRETS shows the existing secrets; CREATE SECRET creates one.",
-                ),
-                span=name.span,
-            )
-        return known[name.name]
+        return self.named(SECRET, name)
 
     def savepoint(self, name: Identifier) -> Savepoint:
         """Return the savepoint of that name; raises 3D024."""
-        savepoint = self.catalog.savepoints.get(name.name)
-        if savepoint is None or not self.knows(savepoint):
-            raise UserError(
-                SqlState.SAVEPOINT_NOT_FOUND,
-                f"the savepoint {name.name!r} does not exist or is not authorized",
-                hint=suggestion(
-                    name.name,
-                    [item.name for item in self.visible(self.catalog.savepoints.all())],
-                    otherwise="LIST SAVEPOINTS shows the existing savepoints; CREATE SAVEPOINT creates one.",
-                ),
-                span=name.span,
-            )
-        return savepoint
+        return self.named(SAVEPOINT, name)
 
     def alert(self, name: Identifier) -> AlertFacts:
         """Return the alert of that name; raises 3D025."""
-        alert = self.catalog.alerts.get(name.name)
-        if alert is None or not self.knows(alert):
-            raise UserError(
-                SqlState.ALERT_NOT_FOUND,
-                f"the alert {name.name!r} does not exist or is not authorized",
-                hint=suggestion(
-                    name.name,
-                    [item.name for item in self.visible(self.catalog.alerts.all())],
-                    otherwise="LIST ALERTS shows the existing alerts; CREATE ALERT creates one.",
-                ),
-                span=name.span,
-            )
-        return alert
+        return self.named(ALERT, name)
 
     def with_secrets(self, properties: Properties, specs: Specs) -> tuple[Properties, dict[str, str]]:
         """Return the properties with the texts of the secrets that they name, and the secrets' names by property.
@@ -457,41 +432,11 @@ class Execution:
 
     def descriptor_source(self, name: Identifier) -> DescriptorSource:
         """Return the descriptor source of that name; raises 3D011."""
-        source = self.catalog.descriptor_source(name.name)
-        if source is None or not self.knows(source):
-            raise UserError(
-                SqlState.DESCRIPTOR_SOURCE_NOT_FOUND,
-                f"the descriptor source {name.name!r} does not exist or is not authorized",
-                hint=suggestion(
-                    name.name,
-                    [item.name for item in self.visible(self.catalog.descriptor_sources())],
-                    otherwise=(
-                        "LIST DESCRIPTOR_SOURCES shows the existing sources; CREATE DESCRIPTOR_SOURCE "
-                        "creates one."
-                    ),
-                ),
-                span=name.span,
-            )
-        return source
+        return self.named(DESCRIPTOR_SOURCE, name)
 
     def function_source(self, name: Identifier) -> FunctionSource:
         """Return the function source of that name; raises 3D018."""
-        source = self.catalog.function_source(name.name)
-        if source is None or not self.knows(source):
-            raise UserError(
-                SqlState.FUNCTION_SOURCE_NOT_FOUND,
-                f"the function source {name.name!r} does not exist or is not authorized",
-                hint=suggestion(
-                    name.name,
-                    [item.name for item in self.visible(self.catalog.function_sources())],
-                    otherwise=(
-                        "LIST FUNCTION_SOURCES shows the existing sources; CREATE FUNCTION_SOURCE "
-                        "creates one."
-                    ),
-                ),
-                span=name.span,
-            )
-        return source
+        return self.named(FUNCTION_SOURCE, name)
 
     def function(self, name: Identifier) -> UserFunction:
         """Return the user's function of that name and, if the reference has a signature, those types; raises 3D017, also if several
@@ -582,15 +527,7 @@ class Execution:
 
     def named_compute_pool(self, name: Identifier) -> ComputePool:
         """Return the compute pool of that name; raises 3D023."""
-        pool = self.catalog.compute_pool(name.name)
-        if pool is None or not self.knows(pool):
-            raise UserError(
-                SqlState.COMPUTE_POOL_NOT_FOUND,
-                f"the compute pool {name.name!r} does not exist or is not authorized",
-                hint="LIST COMPUTE_POOLS shows the existing pools, USE COMPUTE_POOL selects one.",
-                span=name.span,
-            )
-        return pool
+        return self.named(COMPUTE_POOL, name)
 
     def named_role(self, name: Identifier) -> Role:
         """Return the role of that name; raises 3D001."""

@@ -56,6 +56,11 @@ class ObjectKind(Generic[T]):
         """The kind as texts write it."""
         return self.kind.replace("_", " ")
 
+    @property
+    def plural(self) -> str:
+        """The stored name of several: `schema_registries`."""
+        return f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s"
+
     def described(self, path: Path) -> str:
         """Return the object of that path, as a text names it."""
         return f"the {self.word} {'.'.join(map(self.printed, path))}"
