@@ -61,6 +61,24 @@ def test_a_checkpoint_of_sparks_own_snapshots_goes_on_with_changelogs(
     assert list(checkpoint.glob("state/**/*.changelog"))
 
 
+def test_a_query_killed_while_its_first_batch_was_logged_starts_again(
+    driver: DriverControl,
+    kafka: KafkaClient,
+    stores: dict[str, dict[str, str]],
+    topic: Callable[..., str],
+    checkpoint: Path,
+    consumed: Callable[..., list[Pair]],
+) -> None:
+    source, target = topic(2), topic(1)
+    kafka.produce(source, _records("a", "b"))
+    for log in ("offsets", "commits"):
+        (checkpoint / log).mkdir(parents=True)
+        (checkpoint / log / ".0.68b0fc30-8629-4fc5-85d4-ffae37024a84.tmp").touch()
+    query = driver.start(_counts(source, target), checkpoint=checkpoint, stores=stores)
+    consumed(target, 2)
+    assert driver.stop(query).error is None
+
+
 def test_a_plan_of_before_version_4_runs_with_the_names_that_its_state_has(
     driver: DriverControl,
     kafka: KafkaClient,

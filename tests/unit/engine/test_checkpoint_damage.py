@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.driver.checkpoint_damage import IDENTITIES, damage, damaged_file
+from headrace.engine.driver.checkpoint_damage import IDENTITIES, damage, damaged_file, remove_unfinished
 
 _BLOCK = struct.Struct("<8sBIII")
 CHANGELOG = _BLOCK.pack(b"LZ4Block", 0x15, 4, 4, 7) + b"abcd" + _BLOCK.pack(b"LZ4Block", 0x15, 0, 0, 0)
@@ -32,6 +32,15 @@ def checkpoint(tmp_path: Path) -> Path:
     with zipfile.ZipFile(tmp_path / "state/0/0/2.zip", "w") as archive:
         archive.writestr("metadata", f"v1\n{json.dumps(files)}")
     return tmp_path
+
+
+def test_only_unfinished_files_of_the_logs_are_removed(checkpoint: Path) -> None:
+    kept = sorted(path for path in checkpoint.rglob("*") if path.is_file())
+    for name in ("offsets/.3.68b0fc30.tmp", "commits/.2.68b0fc30.tmp"):
+        (checkpoint / name).touch()
+    remove_unfinished(checkpoint)
+    assert sorted(path for path in checkpoint.rglob("*") if path.is_file()) == kept
+    remove_unfinished(checkpoint / "missing")
 
 
 def test_a_whole_checkpoint_and_none_at_all_have_no_damaged_file(checkpoint: Path) -> None:

@@ -28,6 +28,16 @@ _STATE_FAILURE = "CANNOT_LOAD_STATE_STORE"
 """Spark's condition when it cannot read the state of a version that the checkpoint names."""
 
 
+def remove_unfinished(checkpoint: Path) -> None:
+    """Delete the files of the logs that a killed process did not finish: Spark writes them under other names, and renames them.
+
+    One of the first batch would keep the query from ever starting: before that batch Spark requires folders without any file.
+    """
+    for log in ("offsets", "commits"):
+        for path in (checkpoint / log).glob(".*.tmp"):
+            path.unlink()
+
+
 def damage(checkpoint: Path, trace: str) -> UserError | None:
     """Return XX001 with the name of the damaged file for a query that failed with `trace`; None if the checkpoint is not the reason."""
     path = damaged_file(checkpoint) or _missing_file(checkpoint, trace)

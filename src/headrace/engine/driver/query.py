@@ -26,6 +26,7 @@ from headrace.engine.driver.backlog import Backlog
 from headrace.engine.driver.border import BatchBorder
 from headrace.engine.driver.builder import Build, build
 from headrace.engine.driver.channel import ChannelClosedError, Outgoing
+from headrace.engine.driver.checkpoint_damage import remove_unfinished
 from headrace.engine.driver.failures import UNCLASSIFIED, Failure, began_slowly, classify, slow_begin
 from headrace.engine.driver.identities import Identities
 from headrace.engine.driver.jvm import jvm
@@ -333,6 +334,7 @@ class RunningQuery:
                 return
             self._was_started = True
         self._identities.keep()
+        remove_unfinished(Path(self._sink.checkpoint))
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
         backlog = Backlog(work).bytes
         for attempt in range(1, _STARTS_MAX + 1):
