@@ -270,9 +270,9 @@ def run(request: pytest.FixtureRequest, kafka: KafkaClient, tmp_path: Path, seed
 SAMPLE = [
     ("base", "whole"),
     ("changes", "restarted"),
-    ("joins", "restarted"),
+    ("joins", "cut"),
     ("windows", "cut"),
-    ("patterns", "restarted"),
+    ("patterns", "cut"),
     (RANDOM, "cut"),
 ]
 EVERY = [(group, schedule) for group in ALL for schedule in SCHEDULES]
