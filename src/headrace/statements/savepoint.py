@@ -40,6 +40,7 @@ RETENTION = PropertySpec(
     "the number of days after which it is dropped",
     default="never",
 )
+PROPERTIES = (RETENTION,)
 
 
 def _of_create(statement: CreateSavepoint, run: Execution) -> Iterator[Requirement]:
@@ -52,7 +53,7 @@ async def create_savepoint(statement: CreateSavepoint, run: Execution) -> Outcom
     """Copy the checkpoint of a query between two batches; the query runs on. If it fails, nothing is left."""
     if (existing := _existing(statement, run)) is not None:
         return _answer(existing, "CREATE", f"the savepoint {printed(existing.name)} already exists")
-    reader = PropertyReader(statement.properties.entries, (RETENTION,), what="a savepoint")
+    reader = PropertyReader(statement.properties.entries, PROPERTIES, what="a savepoint")
     days = reader.take(RETENTION)
     reader.finish()
     query = await asyncio.to_thread(run.query, statement.reference)
