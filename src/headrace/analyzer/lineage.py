@@ -7,7 +7,7 @@ as JOIN, GROUP_BY, FILTER, SORT, WINDOW or CONDITIONAL.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from headrace.analyzer.expressions import Call as FunctionCall
 from headrace.analyzer.expressions import Case, ColumnReference, Expression, Over, SortKey, children
@@ -24,13 +24,13 @@ from headrace.analyzer.logical import (
     MatchRecognize,
     Project,
     Scan,
-    Sort,
     Subquery,
     TemporalJoin,
     TimeWindow,
     TopN,
     Union,
     Unnest,
+    expressions,
 )
 from headrace.catalog.objects import ColumnLineage, LineageKind, Relation
 
@@ -66,13 +66,13 @@ class _Traced:
     output: tuple[Origins, ...] = ()
     rows: Origins = field(default_factory=dict)
 
-    def with_rows(self, expressions: Iterable[Expression], kind: LineageKind) -> _Traced:
+    def with_rows(self, deciding: Iterable[Expression], kind: LineageKind) -> _Traced:
         """Return it with the columns in expressions that decide about rows."""
-        return _Traced(self.columns, self.output, _merged([self.rows, self.indirect(expressions, kind)]))
+        return _Traced(self.columns, self.output, _merged([self.rows, self.indirect(deciding, kind)]))
 
-    def indirect(self, expressions: Iterable[Expression], kind: LineageKind) -> Origins:
+    def indirect(self, used: Iterable[Expression], kind: LineageKind) -> Origins:
         """Return the origins of all columns in expressions, each as used in this way."""
-        origins = _merged(self.of(each) for each in expressions)
+        origins = _merged(self.of(each) for each in used)
         return {origin: frozenset({kind}) for origin in origins}
 
     def of(self, expression: Expression) -> Origins:
@@ -136,8 +136,6 @@ def _trace(node: LogicalNode) -> _Traced:
             return _top(node)
         case MatchRecognize():
             return _matched(node)
-        case Sort():
-            return _trace(node.input)
     (below,) = map(_trace, node.inputs) if node.inputs else (_Traced(),)
     return below
 
@@ -174,11 +172,7 @@ def _joined(node: Join) -> _Traced:
 
 def _join_conditions(node: Join) -> Iterator[Expression]:
     """Yield what both sides of a join are compared by. A key that is a name is a column of the right side."""
-    for item in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, item.name)
-        yield from (
-            part for part in (value if isinstance(value, tuple) else (value,)) if isinstance(part, Expression)
-        )
+    yield from expressions(node)
     if isinstance(node, TemporalJoin | LookupJoin):
         for source in node.right.sources:
             for column in source.schema.columns:

@@ -22,7 +22,6 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import Alert, AlertFacts, Query
 from headrace.connectors.egress import Egress
 from headrace.core.errors import HeadraceError
-from headrace.core.names import printed
 from headrace.engine.findings import Finding
 
 log = structlog.get_logger()
@@ -107,7 +106,7 @@ class Alerts:
                 for key, report in delivery.firing.items()
                 if key not in present
             ]
-            delivery.firing = {**present, **_only(delivery.firing, present)}
+            delivery.firing = {key: delivery.firing.get(key, report) for key, report in present.items()}
             self._queue(alert, delivery, reports)
 
     def _present(self, alert: AlertFacts) -> dict[Key, Report]:
@@ -204,10 +203,6 @@ class Alerts:
         return error, False
 
 
-def _only(firing: dict[Key, Report], present: dict[Key, Report]) -> dict[Key, Report]:
-    return {key: report for key, report in firing.items() if key in present}
-
-
 def _report(alert: AlertFacts, query: Query, finding: Finding) -> Report:
     return {
         "alert": alert.name,
@@ -217,7 +212,7 @@ def _report(alert: AlertFacts, query: Query, finding: Finding) -> Report:
             "id": query.id,
             "name": query.name,
             "version": query.version,
-            "writes": [".".join(map(printed, sink.path)) for sink in query.sinks],
+            "writes": [str(sink) for sink in query.sinks],
             "state": query.actual_state.value,
         },
         "code": finding.code,

@@ -10,6 +10,7 @@ import datetime
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from pydantic import Field
@@ -125,11 +126,7 @@ def table_of(labels: Labels, metrics: QueryMetrics) -> Iterator[tuple[object, ..
 
 
 def _field(name: str) -> Callable[[QueryMetrics], Mapping[Labels, Value]]:
-    def read(metrics: QueryMetrics) -> Mapping[Labels, Value]:
-        value = getattr(metrics, name)
-        return {} if value is None else {(): value}
-
-    return read
+    return _one(attrgetter(name))
 
 
 def _one(value: Callable[[QueryMetrics], Value | None]) -> Callable[[QueryMetrics], Mapping[Labels, Value]]:

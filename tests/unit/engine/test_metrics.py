@@ -98,7 +98,6 @@ def test_a_sample_that_cannot_be_written_does_not_end_the_server(tmp_path: Path)
     path = tmp_path / "metrics.sqlite"
     history = MetricsHistory(path, hours=1)
     history.add(1.0, {"q": full()})
-    path.chmod(0o400)
     MetricsHistory(tmp_path / "missing" / "metrics.sqlite", hours=1).add(2.0, {"q": full()})
     with sqlite3.connect(path) as database:
         assert database.execute("SELECT COUNT(*) FROM samples").fetchone() == (1,)
