@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.engine.driver.application import together
-from headrace.engine.protocol import QueryProgress
+from headrace.engine.protocol import QueryProgress, StepRows
 
 
 def of(part: str, **figures: object) -> QueryProgress:
@@ -26,4 +26,8 @@ def test_a_split_that_two_parts_read_is_as_far_behind_as_the_slower_one() -> Non
 
 def test_details_are_by_part() -> None:
     a, b = of("a", detail={"batches": 1}), of("sink_b", detail={"batches": 2})
+    passed = [StepRows(step="WHERE x", input_rows=3, output_rows=1)]
+    steps = together("q", [of("a", steps=passed)], [of("a", steps=passed), of("sink_b", steps=passed)]).steps
+    # The rows of a part without a new report were counted before.
+    assert [(step.step, step.input_rows) for step in steps] == [("a WHERE x", 3)]
     assert together("q", [a], [a, b]).detail == {"parts": {"a": {"batches": 1}, "sink_b": {"batches": 2}}}

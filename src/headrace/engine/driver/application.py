@@ -213,7 +213,7 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
         },
         steps=[
             step.model_copy(update={"step": f"{part_name(part)} {step.step}"})
-            for part in last
+            for part in new
             for step in part.steps
         ],
         lag=lag,
