@@ -24,7 +24,8 @@ without its path.
                                         the schema that follows (of Avro) is the subject's next version, and refers to a first one
     $ registry stops                    ${registry_front}, by which the files reach the registry, answers no more
     $ descriptors NAME                  a descriptor source of the `.proto` file that follows
-    $ jar NAME ENTRY…                   a function source of a JAR with these classes
+    $ jar NAME ENTRY…                   a function source of a JAR with these classes, which have no code
+    $ functions NAME                    a function source of the JAR of tests/user_functions
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
     $ file KEY                          put a file of the lines that follow into the bucket of the S3 stand-in; of a name in .parquet or
@@ -54,6 +55,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from harness.apicurio import register
 from harness.jar import jar_of
+from harness.java_functions import functions_jar
 from harness.patience import PATIENCE_S
 from headrace.client import LiveRow
 from headrace.formats.protobuf_text import parse_proto
@@ -223,6 +225,7 @@ class Runner:
             "register": self._register,
             "descriptors": self._descriptors,
             "jar": self._jar,
+            "functions": self._functions,
             "registry": self._registry,
             "postgresql": self._sql_of,
             "clickhouse": self._sql_of,
@@ -280,6 +283,10 @@ class Runner:
     def _jar(self, record: Record) -> None:
         name, *classes = record.words[1:]
         self._door.execute(f"CREATE FUNCTION_SOURCE {name} FROM '@/y/x.jar';", {"x.jar": jar_of(*classes)})
+
+    def _functions(self, record: Record) -> None:
+        files = {"x.jar": functions_jar()}
+        self._door.execute(f"CREATE FUNCTION_SOURCE {record.words[1]} FROM '@/y/x.jar';", files)
 
     def _statement(self, record: Record) -> None:
         sql = "\n".join(record.body)

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
-from headrace.catalog.objects import EntityFormat, Relation, RelationKind, Store, ViewDefinition
+from headrace.catalog.objects import (
+    EntityFormat,
+    FunctionKind,
+    Relation,
+    RelationKind,
+    Store,
+    UserFunction,
+    ViewDefinition,
+)
 from headrace.connectors.base import EntityDescription
 from headrace.connectors.registry import connector
 from headrace.core.context import SessionContext
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
-from headrace.core.types import parse_type
+from headrace.core.types import BIGINT, DOUBLE, INTEGER, VARCHAR, DataType, Struct, parse_type
 from headrace.formats.primitive import Primitive
 from headrace.planner import plan_query
 from headrace.planner.physical import SparkPlan
@@ -145,6 +153,29 @@ RELATIONS = (
 )
 
 
+DIGEST = "ab" * 32
+
+
+def _function(
+    name: str, returns: DataType, kind: FunctionKind = FunctionKind.SCALAR, **parameters: DataType
+) -> UserFunction:
+    class_name = f"com.example.{name.title()}"
+    return UserFunction(
+        name, tuple(parameters.items()), returns, "texts", class_name, "sysadmin", MOMENT, MOMENT, kind=kind
+    )
+
+
+FUNCTIONS = (
+    _function("shorten", VARCHAR, text=VARCHAR, length=INTEGER),
+    _function("shorten", VARCHAR, text=VARCHAR),
+    _function("plus", BIGINT, left=BIGINT, right=BIGINT),
+    _function("plus", DOUBLE, left=DOUBLE, right=BIGINT),
+    _function("words", Struct((("word", VARCHAR), ("length", INTEGER))), FunctionKind.TABLE, text=VARCHAR),
+    _function("weighted", DOUBLE, FunctionKind.AGGREGATE, value=DOUBLE, weight=BIGINT),
+    _function("dice", INTEGER),
+)
+
+
 class World:
     """Catalog of these tests, as binding sees it. `views` are the views that a continuous query can follow."""
 
@@ -160,6 +191,9 @@ class World:
             for item in (*RELATIONS, *self.views)
             if database in (None, item.name.database) and schema in (None, item.name.schema)
         ]
+
+    def functions(self, name: str, /) -> Sequence[tuple[UserFunction, str]]:
+        return [(function, DIGEST) for function in FUNCTIONS if function.name == name]
 
     def named_store(self, name: str, /) -> Store | None:
         return self.store(name)

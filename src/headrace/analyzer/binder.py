@@ -26,7 +26,7 @@ from headrace.analyzer.expressions import (
     conjuncts,
     references,
 )
-from headrace.analyzer.functions import is_aggregate
+from headrace.analyzer.functions import is_aggregate, is_built_in
 from headrace.analyzer.invocation import conjunction
 from headrace.analyzer.joins import pending, refuse_conditions, refuse_outer_in_list, resolved
 from headrace.analyzer.logical import (
@@ -53,7 +53,7 @@ from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, refuse_tables, renamed
 from headrace.analyzer.top_n import first_rows, without_unread_ranks
 from headrace.analyzer.views import inlined, names_streams
-from headrace.catalog.objects import Relation
+from headrace.catalog.objects import FunctionKind, Relation
 from headrace.core.errors import Span, UserError
 from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.names import printed
@@ -254,20 +254,25 @@ class SelectBinder:
         """True if the rows of this SELECT do not correspond one to one to those of its FROM."""
         words = ("group", "having", "distinct", "limit", "offset", "with_")
         return any(self._node.args.get(word) is not None for word in words) or any(
-            is_aggregate(call.name)
+            self._is_aggregate(call.name)
             for item in self._node.expressions
             for call in item.find_all(exp.Anonymous)
         )
 
+    def _is_aggregate(self, name: str) -> bool:
+        if is_built_in(name):
+            return is_aggregate(name)
+        return any(item.function.kind is FunctionKind.AGGREGATE for item in self._context.overloads(name))
+
     def _from(self) -> LogicalNode:
         """Return the sources, their joins still open; sets the scope."""
         clause = self._node.args.get("from_")
-        self._scope = Scope(())
+        self._scope = Scope((), overloads=self._context.overloads)
         if clause is None:
             return SingleRow()
         binder = SourceBinder(self._context, self._known, self._subquery, self._view)
         bound = binder.bind(clause.this)
-        self._scope = Scope(bound.sources)
+        self._scope = replace(self._scope, sources=bound.sources)
         joins = self._node.args.get("joins") or []
         for place, join in enumerate(joins):
             refuse_outer_in_list(joins[:place], join)
@@ -277,7 +282,7 @@ class SelectBinder:
                 bound = bind_unnest(join.this, bound, self._scope)
             else:
                 bound, shared = pending(self._scope, bound, binder.bind(join.this), join)
-            self._scope = Scope(bound.sources, {**self._scope.shared, **shared})
+            self._scope = replace(self._scope, sources=bound.sources, shared={**self._scope.shared, **shared})
         aliases = [source.alias for source in bound.sources]
         for index, alias in enumerate(aliases):
             if alias in aliases[:index]:

@@ -43,13 +43,16 @@ _FROM_JSON = function(
     "A JSON text as a typed value.",
     spark="headrace_from_json(CAST({0} AS BINARY), {type_text}, 'any').value",
 )
-_ROW = function(
+ROW = function(
     "ROW",
     "any, ...",
     lambda kinds: Struct(tuple((f"f{index}", kind) for index, kind in enumerate(kinds))),
     "The arguments as a STRUCT with fields f0, f1, ….",
     spark=lambda arguments: (
         "named_struct(" + ", ".join(f"'f{i}', {text}" for i, text in enumerate(arguments)) + ")"
+    ),
+    duckdb=lambda arguments: (
+        "struct_pack(" + ", ".join(f"f{i} := {text}" for i, text in enumerate(arguments)) + ")"
     ),
     never_null=True,
 )
@@ -258,7 +261,7 @@ class Special:
         )
 
     def _row(self, node: exp.Anonymous) -> Expression:
-        return call(_ROW, [self._bind(argument) for argument in node.expressions], span=span_of(node))
+        return call(ROW, [self._bind(argument) for argument in node.expressions], span=span_of(node))
 
     def trim(self, node: exp.Trim) -> Expression:
         """Return TRIM([LEADING | TRAILING | BOTH] [characters] FROM text)."""

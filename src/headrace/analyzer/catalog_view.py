@@ -6,8 +6,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.analyzer.functions.resolver import Implementation
 from headrace.analyzer.logical import QueryProperties
-from headrace.catalog.objects import Relation, StoreFacts
+from headrace.catalog.objects import Relation, StoreFacts, UserFunction
 from headrace.connectors.base import StoreDescriptor
 from headrace.core.context import SessionContext
 from headrace.core.errors import Span, UserError
@@ -36,6 +37,10 @@ class RelationLookup(Protocol):
         """Return the store that a user names, or None if it does not exist or the user may not know of it."""
         ...
 
+    def functions(self, name: str, /) -> Sequence[tuple[UserFunction, str]]:
+        """Return the users' functions of that name, each with the SHA-256 of its code: those that the role may know of."""
+        ...
+
 
 @dataclass(frozen=True)
 class BindingContext:
@@ -51,6 +56,10 @@ class BindingContext:
     connectors: Callable[[str], StoreDescriptor] | None = None
     continuous: QueryProperties | None = None
     inside_views: RelationLookup | None = None
+
+    def overloads(self, name: str) -> tuple[Implementation, ...]:
+        """Return the users' functions of that name."""
+        return tuple(Implementation(function, digest) for function, digest in self.catalog.functions(name))
 
 
 def resolve_relation(

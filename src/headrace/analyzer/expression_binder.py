@@ -13,13 +13,26 @@ from sqlglot import exp
 
 from headrace.analyzer.calls import Special
 from headrace.analyzer.coercion import cast_literal, literal_as, unify
-from headrace.analyzer.expressions import STAR, Call, Case, Cast, Expression, FieldAccess, Literal, over_rows
-from headrace.analyzer.functions import OPERATORS_BY_NAME, lookup
+from headrace.analyzer.expressions import (
+    STAR,
+    Call,
+    Case,
+    Cast,
+    Expression,
+    FieldAccess,
+    Literal,
+    aggregates,
+    over_rows,
+)
+from headrace.analyzer.functions import OPERATORS_BY_NAME, is_built_in, lookup
 from headrace.analyzer.functions.operators import is_division_of_integers
+from headrace.analyzer.functions.resolver import Implementation
 from headrace.analyzer.invocation import COMPARISONS, call
 from headrace.analyzer.over import bind_over, filtered
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.typing import DECIMAL_PRECISION_MAX, castable, common, is_temporal, is_text
+from headrace.analyzer.user_calls import user_call
+from headrace.catalog.objects import FunctionKind
 from headrace.core.errors import Span, UserError
 from headrace.core.idioms import Place, remedy
 from headrace.core.names import printed
@@ -305,6 +318,10 @@ class ExpressionBinder:
         arguments, distinct = node.expressions, False
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             arguments, distinct = arguments[0].expressions, True
+        if not is_built_in(name) and (overloads := self._scope.overloads(str(node.this))):
+            _refuse_tables(overloads, span)
+            bound_arguments = [self.bind(argument) for argument in arguments]
+            return user_call(overloads, bound_arguments, distinct=distinct, span=span)
         row = lookup(str(node.this), span=span)
         if distinct and not row.aggregate:
             raise UserError(
@@ -322,8 +339,26 @@ class ExpressionBinder:
         bound = [self.bind(argument) for argument in arguments]
         return call(row, bound, span=span, distinct=distinct)
 
+    def table_function(self, node: exp.Expr) -> Expression:
+        """Return the call of a table function: an ARRAY of its rows. Raises UserError 42804 for any other expression."""
+        name = str(node.this) if isinstance(node, exp.Anonymous) else ""
+        overloads = [item for item in self._scope.overloads(name) if item.function.kind is FunctionKind.TABLE]
+        if not overloads or is_built_in(name):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                "LATERAL TABLE requires the call of a table function",
+                hint="CREATE FUNCTION defines one, in Java of a class that extends TableFunction. UNNEST(array) expands an array.",
+                span=span_of(node),
+            )
+        arguments = [self.bind(argument) for argument in node.expressions]
+        return user_call(overloads, arguments, distinct=False, span=span_of(node))
+
     def _filter(self, node: exp.Filter) -> Expression:
         bound = self.bind(node.this)
+        if isinstance(bound, Call) and bound.function.user is not None and aggregates(bound):
+            (rows,) = aggregates(bound)
+            condition = self.condition(node.expression.this, "FILTER")
+            return replace(bound, arguments=(replace(rows, arguments=filtered(rows.arguments, condition)),))
         if not isinstance(bound, Call) or not bound.function.aggregate:
             raise UserError(
                 SqlState.SYNTAX_ERROR, "FILTER requires an aggregate such as COUNT(*)", span=span_of(node)
@@ -356,6 +391,18 @@ def refuse_aggregates(expression: Expression, clause: str, hint: str | None) -> 
             if isinstance(expression_over_rows, Call)
             else ("Compute it in a subquery, and apply this clause to its result."),
             span=expression_over_rows.span,
+        )
+
+
+def _refuse_tables(overloads: Sequence[Implementation], span: Span | None) -> None:
+    """Raise UserError 42804 for a table function where a value is expected."""
+    if all(item.function.kind is FunctionKind.TABLE for item in overloads):
+        name = overloads[0].function.name
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"{name} is a table function: it returns rows, not a value",
+            hint=f"Write FROM relation CROSS JOIN LATERAL TABLE({name}(…)) AS t(column, …).",
+            span=span,
         )
 
 

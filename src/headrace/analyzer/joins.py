@@ -75,7 +75,7 @@ def pending(
     Raises UserError 42601 for a missing ON, 42804 for one that is no condition, 0A000 for a kind of join that there is not.
     """
     kind = _kind(node)
-    scope = Scope((*left.sources, *right.sources), left.shared)
+    scope = replace(left, sources=(*left.sources, *right.sources))
     on, shared = node.args.get("on"), {}
     conditions: list[Expression] = []
     if node.args.get("using"):

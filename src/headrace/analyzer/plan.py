@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from headrace.analyzer.logical import LogicalNode, QueryProperties, Scan, Subquery, walk
+from headrace.analyzer.expressions import Call
+from headrace.analyzer.expressions import walk as parts
+from headrace.analyzer.functions.resolver import Implementation
+from headrace.analyzer.logical import LogicalNode, QueryProperties, Scan, Subquery, expressions, walk
 from headrace.analyzer.traits import Traits, traits
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.errors import Span
@@ -55,6 +58,16 @@ class LogicalPlan:
         return tuple(node for node in walk(self.root) if isinstance(node, Scan))
 
     @property
+    def functions(self) -> Mapping[Relation | None, tuple[Implementation, ...]]:
+        """The users' functions that are called, each once, by the materialized view whose query calls them; None: the query itself."""
+        called: dict[Relation | None, dict[str, Implementation]] = {}
+        for view, node in _with_views(self.root, None):
+            for call in (part for each in expressions(node) for part in parts(each)):
+                if isinstance(call, Call) and (user := call.function.user) is not None:
+                    called.setdefault(view, {})[user.id] = user
+        return {view: tuple(users.values()) for view, users in called.items()}
+
+    @property
     def named(self) -> tuple[Relation, ...]:
         """The relations that the query itself names, each once: materialized views, without the relations of their queries."""
         return _once(_named(self.root))
@@ -94,6 +107,13 @@ def _inside(node: LogicalNode, view: Relation | None) -> Iterator[tuple[Relation
         yield view, relation
     for child in node.inputs:
         yield from _inside(child, relation or view)
+
+
+def _with_views(node: LogicalNode, view: Relation | None) -> Iterator[tuple[Relation | None, LogicalNode]]:
+    yield view, node
+    inner = node.view if isinstance(node, Subquery) else None
+    for child in node.inputs:
+        yield from _with_views(child, view or inner)
 
 
 def _relation(node: LogicalNode) -> Relation | None:

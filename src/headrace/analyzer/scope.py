@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.analyzer.expressions import ColumnReference, Expression, FieldAccess
+from headrace.analyzer.functions.resolver import Overloads, no_overloads
 from headrace.analyzer.logical import SourceColumns
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.idioms import Place, remedy
@@ -25,12 +26,14 @@ class Scope:
 
     `outer` are the sources of the SELECT that a subquery of WHERE stands in: they are looked at last.
     `aliases` are those of the SELECT list, which are no columns yet: an error explains that.
+    `overloads` returns the users' functions of a name.
     """
 
     sources: tuple[SourceColumns, ...]
     shared: Mapping[str, Expression] = field(default_factory=dict)
     outer: tuple[SourceColumns, ...] = ()
     aliases: frozenset[str] = frozenset()
+    overloads: Overloads = no_overloads
 
     def source(self, alias: str, *, span: Span | None) -> SourceColumns:
         """Return the source called `alias`; raises UserError 3D020."""

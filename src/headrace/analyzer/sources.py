@@ -327,7 +327,10 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
             hint="Write a CROSS JOIN UNNEST(…) for each array.",
             span=span,
         )
-    array = ExpressionBinder(scope).bind(node.expressions[0])
+    binder = ExpressionBinder(scope)
+    if node.args.get("function"):
+        return _bind_table_function(node, left, binder)
+    array = binder.bind(node.expressions[0])
     if not isinstance(array.type, Array):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
@@ -359,3 +362,23 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
     ordinality = Column(place, BIGINT, nullable=False) if place is not None else None
     name = alias.name if alias is not None else "unnest"
     return Unnest(left, array, name or "unnest", tuple(columns), ordinality)
+
+
+def _bind_table_function(node: exp.Unnest, left: LogicalNode, binder: ExpressionBinder) -> Unnest:
+    """Return `left`, each row once for every row of a table function; its columns are called as the function declares, or by the alias."""
+    array = binder.table_function(node.expressions[0])
+    element = array.type.element if isinstance(array.type, Array) else array.type
+    declared = element.fields if isinstance(element, Struct) else ()
+    alias = node.args.get("alias")
+    names = [column.name for column in alias.columns] if alias is not None else []
+    names = names or [name for name, _ in declared] or ["f0"]
+    kinds = [kind for _, kind in declared] or [element]
+    if len(names) != len(kinds):
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            f"the table function returns {len(kinds)} columns, but the alias names {len(names)}",
+            hint=f"Name each column: AS t({', '.join(f'column_{place}' for place in range(1, len(kinds) + 1))}).",
+            span=span_of(node),
+        )
+    columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
+    return Unnest(left, array, (alias.name if alias is not None else "") or "unnest", columns, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -528,6 +529,14 @@ class Catalog:
             message = f"{FUNCTION_SOURCE.described((source.name,))} does not exist"
             raise UserError(FUNCTION_SOURCE.missing, message)
         return bytes(rows[0]["content"])
+
+    def function_file(self, digest: str) -> bytes | None:
+        """Return the code of a function by its SHA-256, a JAR or a text; None without one."""
+        source = next((source for source in self.function_sources() if source.digest == digest), None)
+        if source is not None:
+            return self.file_of(source)
+        codes = (function.code.encode() for function in self.functions() if function.code is not None)
+        return next((code for code in codes if hashlib.sha256(code).hexdigest() == digest), None)
 
     def functions(self, name: str | None = None) -> list[UserFunction]:
         """Return all functions, or all with a name, sorted by signature."""

@@ -249,19 +249,43 @@ class FunctionSource:
     id: str = field(default_factory=new_id, kw_only=True)
 
 
+class FunctionKind(Enum):
+    """Kind of a user's function: a value of each row, rows of each row, or a value of many rows."""
+
+    SCALAR = "scalar"
+    TABLE = "table"
+    AGGREGATE = "aggregate"
+
+
+class Language(Enum):
+    """Language of a user's function."""
+
+    JAVA = "Java"
+    PYTHON = "Python"
+
+
 @dataclass(frozen=True)
 class UserFunction:
-    """A user's function: the class of a function source that computes it, and the `egress` that it requires, as `host[:port]`s."""
+    """A user's function: the class of a function source that computes it, and the `egress` that it requires, as `host[:port]`s.
+
+    A function in Python has no source but its `code`, in which `class_name` is the function or the class that is called. A `repeatable`
+    function returns equal results for equal arguments; a `vectorized` one is called with all rows of a batch.
+    """
 
     name: str
     parameters: tuple[tuple[str, DataType], ...]
     returns: DataType
-    source: str
+    source: str | None
     class_name: str
     owner: str
     created_at: datetime.datetime
     updated_at: datetime.datetime
     egress: tuple[str, ...] = ()
+    kind: FunctionKind = FunctionKind.SCALAR
+    repeatable: bool = True
+    language: Language = Language.JAVA
+    code: str | None = None
+    vectorized: bool = False
     id: str = field(default_factory=new_id, kw_only=True)
 
     @property

@@ -1,7 +1,7 @@
 """Names in the stored text of a plan: the catalog reads nothing else of it.
 
-A plan names its stores and schema registries, so that their properties can be sent beside it. A query records the ids of the objects
-that have these names when it is created (`queries.create`).
+A plan names its stores, its schema registries and the users' functions that it calls, so that what they need can be sent beside it.
+A query records the ids of the objects that have these names when it is created (`queries.create`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from headrace.catalog.kinds.function import FUNCTION
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.spec import Path
 from headrace.catalog.kinds.store import STORE
@@ -22,12 +23,12 @@ def places(plan: str) -> frozenset[tuple[str, ...]]:
 
 
 def references(plan: str) -> frozenset[tuple[str, Path]]:
-    """Return kind and path of the stores and schema registries that a plan names."""
+    """Return kind and path of the stores, schema registries and functions that a plan names."""
     return frozenset((kind, (holder[word],)) for kind, holder, word in _names(json.loads(plan)))
 
 
 def renamed(plan: str, kind: str, old: str, new: str) -> str:
-    """Return a plan of any version with the new name of a store or a schema registry."""
+    """Return a plan of any version with the new name of a store, a schema registry or a function."""
     parsed, changed = json.loads(plan), False
     for named, holder, word in _names(parsed):
         if (named, holder[word]) == (kind, old):
@@ -43,6 +44,8 @@ def _names(plan: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], str]]:
         for layout in (step.get("value"), step.get("key")):
             if isinstance(layout, dict) and layout.get("registry"):
                 yield SCHEMA_REGISTRY.kind, layout, "registry"
+    for function in plan.get("functions", ()):
+        yield FUNCTION.kind, function, "signature"
 
 
 def _steps(plan: dict[str, Any]) -> list[dict[str, Any]]:

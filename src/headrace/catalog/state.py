@@ -5,6 +5,7 @@ A state never changes: each committed write puts another in its place, so that a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 from headrace.catalog.access import FutureGrant
 from headrace.catalog.kinds import BY_NAME, KINDS, spec_of
+from headrace.catalog.kinds.function import FUNCTION, FUNCTION_SOURCE
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.role import ROLE
 from headrace.catalog.kinds.spec import KindSpec, Path
@@ -23,6 +25,7 @@ from headrace.catalog.objects import (
     QueryState,
     Relation,
     StoreFacts,
+    UserFunction,
 )
 from headrace.catalog.policy import Grants, Policy, RoleGraph
 from headrace.core.errors import UserError
@@ -97,6 +100,18 @@ class CatalogState:
     def named_store(self, name: str, /) -> StoreFacts | None:
         """Return the same as `store`: the state has no user."""
         return self.store(name)
+
+    def functions(self, name: str, /) -> Sequence[tuple[UserFunction, str]]:
+        """Return the users' functions of that name, each with the SHA-256 of its code."""
+        named = (function for function in self.all(FUNCTION) if function.name == name)
+        return [(function, self.digest_of(function)) for function in named]
+
+    def digest_of(self, function: UserFunction) -> str:
+        """Return the SHA-256 of a function's code: of its JAR, or of its text."""
+        if function.code is not None:
+            return hashlib.sha256(function.code.encode()).hexdigest()
+        source = self.get(FUNCTION_SOURCE, (function.source or "",))
+        return source.digest if source is not None else ""
 
     def children(self, value: object) -> list[object]:
         """Return the objects directly in an object."""

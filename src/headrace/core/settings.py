@@ -306,6 +306,19 @@ class Settings(BaseSettings):
         ge=256,
         description="Memory of each of the three processes that evaluate queries of materialized views, in MiB.",
     )
+    functions_memory_mb: int = Field(
+        256,
+        ge=64,
+        description="Heap of a process that runs functions of users, in MiB; beside it it needs as much again, and 512 MiB.",
+    )
+    functions_timeout_ms: int = Field(
+        30_000, gt=0, description="How long a function of a user may take for a batch of rows."
+    )
+    functions_confined: bool = Field(
+        True,
+        description="Whether functions of users run without access to files, network and other processes. Off, everybody who "
+        "may create a function can do what the server can.",
+    )
     queries_max: int = Field(
         0, ge=0, description="Most continuous queries that are to run at a time. 0 for no limit."
     )

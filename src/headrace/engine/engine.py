@@ -26,6 +26,7 @@ from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.copies import Copies
 from headrace.engine.drivers import Drivers, usable_pool
 from headrace.engine.findings import Finding
+from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.engine.interactive import InteractiveQueries
 from headrace.engine.metrics import QueryMetrics
 from headrace.engine.metrics_history import MetricsHistory
@@ -64,6 +65,7 @@ class Engine:
     def __init__(
         self, catalog: Catalog, settings: Settings, *, driver_command: Sequence[str] = DRIVER_COMMAND
     ) -> None:
+        self.functions = FunctionRuntime(settings, catalog.function_file)
         self.views = open_views(settings, owner=catalog.organization().id)
         self._catalog = catalog
         self._settings = settings
@@ -78,14 +80,16 @@ class Engine:
             on_stop=lambda driver, reason: self._interactive.driver_stopped(driver, reason),
             on_gone=self.wake,
         )
-        self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints)
+        self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints, self.functions)
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
         self._savepoints = Savepoints(settings.data_dir.resolve() / "savepoints")
         self.history = MetricsHistory(
             settings.data_dir.resolve() / "metrics.sqlite", hours=settings.metrics_hours
         )
         self.alerts = Alerts(catalog, Egress(settings.egress_allowed), self.findings)
-        self._interactive = InteractiveQueries(catalog, settings, self._drivers, self._checkpoints)
+        self._interactive = InteractiveQueries(
+            catalog, settings, self._drivers, self._checkpoints, self.functions
+        )
         self._applying: set[asyncio.Task[None]] = set()
         self._reading: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._stopping = asyncio.Event()
@@ -124,6 +128,7 @@ class Engine:
         await self._drivers.stop()
         await asyncio.gather(*self._applying, return_exceptions=True)
         await asyncio.to_thread(self.views.close)
+        await asyncio.to_thread(self.functions.close)
 
     def wake(self) -> None:
         """Wake the supervisor after a write to the catalog that concerns queries."""

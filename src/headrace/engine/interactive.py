@@ -15,6 +15,7 @@ from headrace.core.resultset import LiveRows, ResultColumn
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
+from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.engine.pools import Connection, DriverProcess
 from headrace.engine.ports import Pools, registries_of, stores_of
 from headrace.engine.protocol import Ack, QueryEnded, Rows, StartQuery, StopQuery
@@ -38,8 +39,16 @@ class _Run:
 class InteractiveQueries:
     """The interactive queries of one server: at most `settings.interactive_queries_max` at a time, of one user half as many."""
 
-    def __init__(self, catalog: Catalog, settings: Settings, pools: Pools, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        pools: Pools,
+        checkpoints: Checkpoints,
+        functions: FunctionRuntime,
+    ) -> None:
         self._catalog = catalog
+        self._functions = functions
         self._settings = settings
         self._pools = pools
         self._checkpoints = checkpoints
@@ -58,6 +67,7 @@ class InteractiveQueries:
             checkpoint="",
             stores=stores_of(plan, self._catalog),
             registries=registries_of(plan, self._catalog),
+            functions=self._functions.launches(plan.functions, f"user {user}"),
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,
         )

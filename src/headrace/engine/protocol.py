@@ -29,6 +29,19 @@ class _Message(BaseModel):
 # --- server to driver
 
 
+class FunctionLaunch(_Message):
+    """Description of a call of a function of a user: the `command` that starts a worker of its `source`, the frame that declares the function there
+    (base64), the type of its result, and how long a call may take."""
+
+    id: str
+    signature: str
+    source: str
+    command: list[str]
+    declaration: str
+    result: str
+    timeout_ms: int
+
+
 class StartQuery(_Message):
     """Run a plan. `stores` and `registries` hold the properties (secrets included) of all that the plan names; never logged."""
 
@@ -39,6 +52,7 @@ class StartQuery(_Message):
     checkpoint: str
     stores: dict[str, dict[str, str]] = Field(default_factory=dict, repr=False)
     registries: dict[str, dict[str, str]] = Field(default_factory=dict, repr=False)
+    functions: list[FunctionLaunch] = Field(default_factory=list)
     checkpoint_interval_ms: int = 10_000
     planning_timeout_ms: int = 60_000
 

@@ -29,6 +29,7 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.findings import Finding, Observations, Subject, findings
+from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.engine.lifecycle import may_follow, on_failure
 from headrace.engine.metrics import QueryMetrics
 from headrace.engine.pools import DriverProcess
@@ -89,8 +90,16 @@ class _Record:
 class Supervisor:
     """The continuous queries of one server."""
 
-    def __init__(self, catalog: Catalog, settings: Settings, pools: Pools, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        pools: Pools,
+        checkpoints: Checkpoints,
+        functions: FunctionRuntime,
+    ) -> None:
         self._catalog = catalog
+        self._functions = functions
         self._settings = settings
         self._pools = pools
         self._checkpoints = checkpoints
@@ -449,6 +458,7 @@ class Supervisor:
             checkpoint=str(checkpoint),
             stores=stores_of(plan, self._catalog),
             registries=registries_of(plan, self._catalog),
+            functions=self._functions.launches(plan.functions, f"role {query.owner}"),
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,
         )

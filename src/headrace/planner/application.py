@@ -62,6 +62,7 @@ def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
         steps=_merged(step for plan in plans for step in plan.steps),
         outputs=[*(plan.outputs[0] for plan in plans), *side_outputs],
         groupings=[grouping for plan in plans for grouping in plan.groupings or ()],
+        functions=list({function.id: function for plan in plans for function in plan.functions}.values()),
     )
 
 

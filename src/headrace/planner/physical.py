@@ -515,6 +515,25 @@ class Grouping(_Data):
     calls: list[str]
 
 
+class UserFunction(_Data):
+    """A function of a user that the texts of the plan call by `headrace_call('id', …)`.
+
+    `digest` is the SHA-256 of its code, in which `class_name` is what is called; `arguments` and `result` are the types of the call (of an
+    aggregate: one ARRAY with the parameters of each row; of a table function: an ARRAY of its rows). The id changes with all of this.
+    """
+
+    id: str
+    signature: str
+    digest: str
+    language: Literal["java", "python"]
+    class_name: str
+    kind: Literal["scalar", "vectorized", "table", "aggregate"]
+    parameters: list[str]
+    arguments: list[str]
+    result: str
+    egress: list[str] = Field(default_factory=list)
+
+
 StoreStep = ReadEntity | ReadRows | ReadTable | LookupJoin | WriteEntity | WriteRows | OptimizeEntity
 """The steps that name a store."""
 
@@ -525,6 +544,7 @@ class SparkPlan(_Data):
     `mode` and the `reasons` for it are the planner's choice; `bounded` ends the query when it has read what was there at its start.
     `internal_prefix` is the one that names of internal columns have: the state of operators keeps the names that it began with.
     `groupings` are the aggregations that `SqlTransform`s contain, in order; None in a plan of before version 5, which does not list them.
+    `functions` are those of users that the texts call.
     """
 
     version: Literal[5] = PLAN_VERSION
@@ -536,6 +556,7 @@ class SparkPlan(_Data):
     steps: list[Step]
     outputs: list[str]
     groupings: list[Grouping] | None = Field(default_factory=list)
+    functions: list[UserFunction] = Field(default_factory=list)
 
     def to_json(self) -> str:
         """Return stable text: the form that is stored and compared."""

@@ -42,6 +42,7 @@ from headrace.planner.modes import Mode, Operator, operators, place
 from headrace.planner.rules import rewritten
 from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink, physical_columns
 from headrace.planner.state import needs_event_time, states, warning
+from headrace.planner.user_functions import user_functions
 
 
 def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
@@ -116,7 +117,12 @@ class ExecutionMode:
 
 
 def choose_mode(
-    operator: Operator, sink: Sink, *, connectors: set[str], properties: QueryProperties
+    operator: Operator,
+    sink: Sink,
+    *,
+    connectors: set[str],
+    properties: QueryProperties,
+    calls_users: bool = False,
 ) -> ExecutionMode:
     """Choose real-time if the plan is stateless, at-least-once, between stores that support it, and not refused by a property.
 
@@ -128,6 +134,8 @@ def choose_mode(
     ]
     if any(isinstance(item.node, LookupJoin) for item in operators(operator)):
         reasons.append("a table's rows are looked up in batches")
+    if calls_users:
+        reasons.append("functions of users are called in batches")
     if isinstance(sink, ViewSink):
         reasons.append("a materialized view is written in transactions")
     elif isinstance(sink, TableSink):
@@ -211,6 +219,7 @@ class Planner:
                 step.connector for step in steps if isinstance(step, physical.ReadEntity | physical.ReadRows)
             },
             properties=self._logical.properties,
+            calls_users=bool(self._logical.functions),
         )
         return physical.SparkPlan(
             mode=mode.name,
@@ -219,6 +228,7 @@ class Planner:
             steps=[*steps, *self._low.outputs],
             outputs=[sink, *(output.id for output in self._low.outputs)],
             groupings=self._low.groupings,
+            functions=user_functions(self._logical),
         )
 
     def _wants(self) -> Wants:

@@ -34,13 +34,15 @@ from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.planner.duckdb_sql import DUCKDB
 from headrace.planner.expression_sql import Dialect, ExpressionSql
+from headrace.planner.physical import UserFunction
 from headrace.planner.spark_sql import SPARK
+from headrace.planner.user_functions import user_functions
 from headrace.planner.view_reads import ViewRead, view_reads
 
 
 @dataclass(frozen=True)
 class SnapshotQuery:
-    """The query that the view store runs, the columns of the answer, and the columns read of each view.
+    """The query that the view store runs, the columns of the answer, the columns read of each view, and the users' functions.
 
     Each column is cast to its declared type.
     """
@@ -48,6 +50,7 @@ class SnapshotQuery:
     sql: str
     columns: tuple[ResultColumn, ...]
     reads: tuple[ViewRead, ...] = ()
+    functions: tuple[UserFunction, ...] = ()
 
 
 def view_table(relation: Relation) -> str:
@@ -71,7 +74,7 @@ def compile_snapshot(logical: LogicalPlan, *, table: Callable[[Relation], str] =
         ResultColumn(column.name, column.type, column.nullable) for column in logical.schema.columns
     )
     sql = _Printer(DUCKDB, lambda scan: table(scan.relation)).query(logical.root)
-    return SnapshotQuery(sql, columns, view_reads(logical.root))
+    return SnapshotQuery(sql, columns, view_reads(logical.root), tuple(user_functions(logical)))
 
 
 def spark_query(root: LogicalNode, table: Callable[[Scan], str]) -> str:

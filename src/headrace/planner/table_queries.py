@@ -13,6 +13,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.planner import physical
 from headrace.planner.sinks import physical_columns
 from headrace.planner.snapshot import spark_query
+from headrace.planner.user_functions import user_functions
 
 
 def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
@@ -65,4 +66,5 @@ def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
             physical.WriteResults(id="sink", input="result", columns=columns),
         ],
         outputs=["sink"],
+        functions=user_functions(logical),
     )

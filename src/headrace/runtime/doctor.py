@@ -18,7 +18,7 @@ import httpx
 
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.runtime import extension
+from headrace.runtime import confined, extension
 from headrace.runtime.jars import ICEBERG, KAFKA_BROKER, SPARK, coordinates, missing
 from headrace.runtime.java import java_runtime
 from headrace.runtime.paths import cache_dir, source_tree
@@ -71,6 +71,7 @@ def checks(settings: Settings) -> list[Check]:
         lambda: _extra("Databricks client", "databricks-sql-connector", "databricks"),
         lambda: _extra("Oracle client", "oracledb", "oracle"),
         lambda: _extra("Snowflake client", "snowflake-connector-python", "snowflake"),
+        _confinement,
         _browser,
         lambda: _data_directory(settings.data_dir),
         lambda: _port(settings.host, settings.port),
@@ -161,6 +162,13 @@ def _web_page() -> Check:
     fix = "Run make setup." if source_tree() else "Install headrace again from a release."
     actual = str(page) if page else "not built"
     return _check("Web page", actual, fix, ok=page is not None, otherwise=State.OPTIONAL)
+
+
+def _confinement() -> Check:
+    obstacle = confined.obstacle()
+    fix = "Functions of users are refused: use Linux with Landlock, or trust their code with HEADRACE_FUNCTIONS_CONFINED=off."
+    actual = obstacle or f"Landlock, version {confined.landlock_version()}, and seccomp"
+    return _check("Confinement of functions", actual, fix, ok=obstacle is None, otherwise=State.OPTIONAL)
 
 
 def _browser() -> Check:

@@ -156,7 +156,7 @@ def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token
     end = len(source.text) if end is None else end
     _check_closed(source, begin, end)
     try:
-        lexed = HeadraceTokenizer().tokenize(source.text[begin:end])
+        lexed = HeadraceTokenizer().tokenize(_quoted(source.text[begin:end]))
     except TokenError as error:
         place = begin + (error.start or 0), begin + (error.end or 0)
         raise _error(source, "cannot read this text", *place) from None
@@ -172,6 +172,8 @@ def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token
             text, start, kind = f"{first.text} {token.text}".upper(), first.start, pair
         else:
             text, start, kind = token.text, begin + token.start, token.token_type
+            if kind is TokenType.STRING and source.text.startswith("$$", start):
+                text = source.text[start + 2 : last - 1]
             if not text.isascii() and text.upper() in HeadraceTokenizer.KEYWORDS and kind not in _NEVER_WORDS:
                 kind = TokenType.VAR
         span = source.span(start, last + 1)
@@ -182,6 +184,14 @@ def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token
     return placed
 
 
+def _quoted(text: str) -> str:
+    """Return a text with a string of the same length in place of each `$$ … $$`, which the tokenizer does not know."""
+    if "$$" not in text:
+        return text
+    pieces = ((match.lastgroup, match.group()) for match in PIECE.finditer(text))
+    return "".join(f"'{'x' * (len(piece) - 2)}'" if kind == "dollars" else piece for kind, piece in pieces)
+
+
 def _check_closed(source: Source, begin: int, end: int) -> None:
     for match in PIECE.finditer(source.text, begin, end):
         text = match.group()
@@ -190,6 +200,8 @@ def _check_closed(source: Source, begin: int, end: int) -> None:
             what, closing = "comment", "*/"
         elif match.lastgroup == "string" and text.count("'") % 2:
             what, closing = "string", "'"
+        elif match.lastgroup == "dollars" and (len(text) < 4 or not text.endswith("$$")):
+            what, closing = "text", "$$"
         elif match.lastgroup == "quoted" and text.count(text[0]) % 2:
             what, closing = "quoted name", text[0]
         if what is not None:

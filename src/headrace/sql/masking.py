@@ -71,6 +71,9 @@ class _Masking:
                 continue
             if kind == "string" and before == "PASSWORD":
                 self._hide()
+            elif kind == "dollars":
+                # The code of a function is long, and may contain anything.
+                self._parts.append("$$ … $$")
             elif text == "(" and before == "WITH":
                 self._properties(of_secret)
             else:

@@ -312,6 +312,8 @@ class QueryParser(ExpressionParser):
     def _parse_source(self) -> exp.Expr:
         token = self._curr
         cursor = self.cursor
+        if cursor.at("LATERAL", "TABLE", "("):
+            return self._parse_table_function()
         if token.token_type is TokenType.LATERAL:
             raise cursor.unsupported(
                 "LATERAL", hint="Write CROSS JOIN UNNEST(array) AS t(element), or a join."
@@ -420,6 +422,16 @@ class QueryParser(ExpressionParser):
             self._advance(2)
         alias = self._parse_source_alias()
         return exp.Unnest(expressions=[this], alias=alias, offset=ordinality or None).update_positions(token)
+
+    def _parse_table_function(self) -> exp.Unnest:
+        """Parse `LATERAL TABLE(function(…)) [[AS] alias [(column, …)]]`: the rows of a table function, which are an array of rows."""
+        token = self._curr
+        self._advance(2)
+        self._expect(TokenType.L_PAREN, "'(' after LATERAL TABLE")
+        this = self._require(self._parse_disjunction())
+        self._expect(TokenType.R_PAREN, "')' at the end of LATERAL TABLE")
+        alias = self._parse_source_alias()
+        return exp.Unnest(expressions=[this], alias=alias, function=True).update_positions(token)
 
     def _parse_join_clause(self) -> exp.Join | None:
         self._refuse_clauses_of_other_dialects()

@@ -131,7 +131,8 @@ class QueryPrinter(generator.Generator):
     def unnest_sql(self, expression: exp.Unnest) -> str:
         alias = self.sql(expression, "alias")
         ordinality = " WITH ORDINALITY" if expression.args.get("offset") else ""
-        return f"UNNEST({self.expressions(expression, flat=True)}){ordinality}" + (
+        word = "LATERAL TABLE" if expression.args.get("function") else "UNNEST"
+        return f"{word}({self.expressions(expression, flat=True)}){ordinality}" + (
             f" AS {alias}" if alias else ""
         )
 

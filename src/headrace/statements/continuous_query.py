@@ -13,7 +13,6 @@ from itertools import chain
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer import properties as dialect
-from headrace.analyzer.functions import UnknownFunctionError
 from headrace.analyzer.lineage import lineage
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import (
@@ -122,6 +121,8 @@ def of_select(select: Select, run: Execution, *, continuous: bool = False) -> It
     yield from (Requirement(Privilege.SELECT, relation) for relation in logical.named)
     for view, relation in logical.inside_views:
         yield Requirement(Privilege.SELECT, relation, through=view)
+    for caller, functions in logical.functions.items():
+        yield from (Requirement(Privilege.USAGE, each.function, through=caller) for each in functions)
 
 
 def of_query(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
@@ -195,32 +196,12 @@ def bound(select: Select, run: Execution, *, continuous: bool = False) -> Logica
         connectors=connector,
         inside_views=SystemLookup(state, None),
     )
-    try:
-        logical = bind(select, context, continuous=continuous)
-    except UnknownFunctionError as error:
-        _refuse_call(error, run)
-        raise
+    logical = bind(select, context, continuous=continuous)
     for relation in logical.named:
         if not logical.snapshot and relation.kind is RelationKind.MATERIALIZED_VIEW:
             _refuse_frozen(relation, select, run)
     run.bindings[continuous] = logical
     return logical
-
-
-def _refuse_call(error: UnknownFunctionError, run: Execution) -> None:
-    """Raise UserError 0A000 for a call of a user's function, which queries do not support yet."""
-    visible_functions = [item for item in run.catalog.functions(error.name) if run.knows(item)]
-    if visible_functions:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"the function {visible_functions[0].signature} of the function source {printed(visible_functions[0].source)} cannot be "
-            "called yet",
-            hint=(
-                "Functions of users are stored only. Queries can call built-in functions: SELECT name FROM "
-                "deltastream.sys.functions;"
-            ),
-            span=error.span,
-        ) from None
 
 
 def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:

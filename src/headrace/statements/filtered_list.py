@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.catalog.access import PUBLIC
-from headrace.catalog.objects import Relation, RelationKind, StoreFacts
+from headrace.catalog.objects import Relation, RelationKind, StoreFacts, UserFunction
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, UserError
 from headrace.core.names import RelationName, quote
@@ -135,6 +135,10 @@ class _Lookup:
 
     def store(self, _name: str, /) -> StoreFacts | None:
         return None
+
+    def functions(self, _name: str, /) -> Sequence[tuple[UserFunction, str]]:
+        """Return nothing: the condition of a list calls built-in functions only."""
+        return ()
 
 
 def _bound(

@@ -1,18 +1,20 @@
-"""FUNCTION: create, drop, describe, list. They are kept, and not called yet. Source: dialect section 7.3, ADR 34."""
+"""FUNCTION: create, drop, describe, list. Source: dialect section 7.3, ADRs 34 and 58."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 
 from headrace.analyzer.functions import is_built_in
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import FunctionSource, UserFunction
+from headrace.catalog.objects import FunctionSource, Language, UserFunction
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import Identifier
-from headrace.core.properties import TEXT, PropertyReader, PropertySpec, PropertyType, Scope
+from headrace.core.properties import BOOLEAN, TEXT, PropertyReader, PropertySpec, PropertyType, Scope
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
@@ -20,6 +22,7 @@ from headrace.sql.statements.function import CreateFunction, DescribeFunction, D
 from headrace.statements import jar
 from headrace.statements.base import Execution, Outcome, ddl, handles, moment_text, now
 from headrace.statements.dropping import drop, ownership
+from headrace.statements.python_function import checked_python
 
 _KIND = "function"
 SIGNATURE_BYTES_MAX = 1000
@@ -62,7 +65,30 @@ EGRESS = PropertySpec(
     "hosts that it may connect to, separated by commas",
     default="nowhere",
 )
-PROPERTIES = (SOURCE, CLASS, EGRESS)
+HANDLER = PropertySpec(
+    "handler",
+    TEXT,
+    Scope.FUNCTION,
+    "the Python function, or the class of an aggregate, that is called",
+    default="the name of the function",
+)
+VECTORIZED = PropertySpec(
+    "vectorized",
+    BOOLEAN,
+    Scope.FUNCTION,
+    "in Python, whether it is called with an Arrow array for each parameter, and returns one",
+    default="false",
+)
+DETERMINISTIC = PropertySpec(
+    "deterministic",
+    BOOLEAN,
+    Scope.FUNCTION,
+    "in Python, whether the results of equal arguments are equal",
+    default="true",
+)
+_OF_JAVA = (SOURCE, CLASS, EGRESS)
+_OF_PYTHON = (HANDLER, VECTORIZED, DETERMINISTIC)
+PROPERTIES = (*_OF_JAVA, *_OF_PYTHON)
 
 
 def _creation(statement: CreateFunction, run: Execution) -> Iterator[Requirement]:
@@ -79,23 +105,7 @@ def _source(statement: CreateFunction, run: Execution) -> FunctionSource:
 @handles(CreateFunction, requires=_creation, checked=True)
 async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
     """Create a function. Functions of the same name differ by their argument types; the names of built-in functions are reserved."""
-    reader = PropertyReader(
-        statement.properties.entries, PROPERTIES, what="a function", lacking=statement.span
-    )
-    reader.require(SOURCE)
-    class_name, egress = reader.require(CLASS), reader.take(EGRESS) or ()
-    moment = now()
-    new_function = UserFunction(
-        statement.name.name,
-        tuple((parameter.name.name, parameter.type) for parameter in statement.parameters),
-        statement.returns,
-        _source(statement, run).name,
-        class_name,
-        run.role,
-        moment,
-        moment,
-        egress,
-    )
+    new_function = _declared(statement, run)
     _check_names(new_function, statement)
     signature = str(new_function.signature)
     existing = next(
@@ -114,14 +124,39 @@ async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
             span=statement.name.span,
         )
     if existing is None:
-        try:
-            await asyncio.to_thread(_check_class, new_function, run)
-        except HeadraceError as error:
-            error.span = reader.span(CLASS)
-            raise
+        new_function = await asyncio.to_thread(_completed, new_function, statement, run)
         await asyncio.to_thread(run.catalog.create_function, new_function)
-    done = "was created; queries cannot call it yet" if existing is None else "already exists"
+    done = "was created" if existing is None else "already exists"
     return Outcome(ddl(_KIND, signature, "CREATE", f"function {signature} {done}", [signature]))
+
+
+def _declared(statement: CreateFunction, run: Execution) -> UserFunction:
+    """Return the function that a statement declares. Raises UserError 3D008 and 3D021 for its properties."""
+    specs = _OF_JAVA if statement.code is None else _OF_PYTHON
+    reader = PropertyReader(statement.properties.entries, specs, what="a function", lacking=statement.span)
+    moment = now()
+    parameters = tuple((parameter.name.name, parameter.type) for parameter in statement.parameters)
+    common = (run.role, moment, moment)
+    if statement.code is not None:
+        repeatable = reader.take(DETERMINISTIC)
+        return UserFunction(
+            statement.name.name,
+            parameters,
+            statement.returns,
+            None,
+            reader.take(HANDLER) or statement.name.name,
+            *common,
+            repeatable=True if repeatable is None else repeatable,
+            language=Language.PYTHON,
+            code=textwrap.dedent(statement.code).strip("\n"),
+            vectorized=reader.take(VECTORIZED) or False,
+        )
+    reader.require(SOURCE)
+    class_name, egress = reader.require(CLASS), reader.take(EGRESS) or ()
+    source = _source(statement, run).name
+    return UserFunction(
+        statement.name.name, parameters, statement.returns, source, class_name, *common, egress
+    )
 
 
 def _check_names(function: UserFunction, statement: CreateFunction) -> None:
@@ -152,18 +187,26 @@ def refuse_built_in(name: Identifier) -> None:
         )
 
 
-def _check_class(function: UserFunction, run: Execution) -> None:
-    source = run.catalog.function_source(function.source)
+def _completed(function: UserFunction, statement: CreateFunction, run: Execution) -> UserFunction:
+    """Return the function with what its code says of it. Raises UserError as `checked_python` and `jar.checked_class` do."""
+    if function.language is Language.PYTHON:
+        return checked_python(function, table=statement.table, span=statement.code_span)
+    source = run.catalog.function_source(function.source or "")
     if source is None:
-        return
+        return function
     try:
         content = run.catalog.file_of(source)
     except UserError:
         if run.checking:
             # An earlier statement of the application creates the source, so its file is not stored yet.
-            return
+            return function
         raise
-    jar.check_class(content, function.class_name)
+    try:
+        known = jar.checked_class(content, function)
+    except HeadraceError as error:
+        error.span = statement.properties.span(CLASS.name)
+        raise
+    return replace(function, kind=known.kind, repeatable=known.repeatable)
 
 
 @handles(
@@ -189,11 +232,14 @@ async def describe_function(statement: DescribeFunction, run: Execution) -> Outc
         "name": function.name,
         "signature": function.declaration,
         "returns": str(function.returns),
-        "type": "scalar",
-        "language": "Java",
+        "type": function.kind.value,
+        "deterministic": str(function.repeatable).lower(),
+        "language": function.language.value,
+        "vectorized": str(function.vectorized).lower(),
         "source.name": function.source,
         "class.name": function.class_name,
         "egress.allow.uris": ",".join(function.egress) or None,
+        "code": function.code,
         "owner": function.owner,
         "created_at": moment_text(function.created_at),
         "updated_at": moment_text(function.updated_at),

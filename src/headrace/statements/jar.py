@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 
+from headrace.catalog.objects import UserFunction
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
+from headrace.statements.function_class import FunctionClass, function_class
 
 ENTRIES_MAX = 50_000
 UNPACKED_BYTES_MAX = 512 * 1024 * 1024
@@ -43,9 +45,14 @@ def count_classes(data: bytes) -> int:
     return len(classes)
 
 
-def check_class(data: bytes, name: str) -> None:
-    """Raises UserError 3D017 for a class that the JAR does not hold, 22000 for one of a Java that is too new."""
+def checked_class(data: bytes, function: UserFunction) -> FunctionClass:
+    """Return what the class of a function is.
+
+    Raises UserError 3D017 for a class that the JAR does not hold, 22000 for one of a Java that is too new, 42804 for one that is not the
+    declared function.
+    """
     with _opened(data) as archive:
+        name = function.class_name
         try:
             entry = archive.getinfo(f"{name.replace('.', '/')}.class")
         except KeyError:
@@ -61,13 +68,22 @@ def check_class(data: bytes, name: str) -> None:
         if entry.file_size > CLASS_BYTES_MAX:
             raise _refusal(f"the class {name} has more than {CLASS_BYTES_MAX} bytes")
         head = archive.read(entry)[:8]
-    version = int.from_bytes(head[6:8]) - _CLASS_VERSION_0
-    if len(head) < 8 or version > JAVA_MAX:
-        raise UserError(
-            SqlState.DATA_EXCEPTION,
-            f"the class {name} is compiled for Java {version}, but functions run in Java {JAVA_MAX}",
-            hint=f"Compile it with --release {JAVA_MAX}.",
-        )
+        version = int.from_bytes(head[6:8]) - _CLASS_VERSION_0
+        if len(head) < 8 or version > JAVA_MAX:
+            raise UserError(
+                SqlState.DATA_EXCEPTION,
+                f"the class {name} is compiled for Java {version}, but functions run in Java {JAVA_MAX}",
+                hint=f"Compile it with --release {JAVA_MAX}.",
+            )
+        return function_class(function, lambda each: _class(archive, each))
+
+
+def _class(archive: zipfile.ZipFile, name: str) -> bytes | None:
+    try:
+        entry = archive.getinfo(f"{name.replace('.', '/')}.class")
+    except KeyError:
+        return None
+    return archive.read(entry) if entry.file_size <= CLASS_BYTES_MAX else None
 
 
 @contextmanager

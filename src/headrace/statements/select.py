@@ -85,5 +85,9 @@ def _planned(logical: LogicalPlan) -> None:
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:
     query = compile_snapshot(logical)
     system_tables = rows_of(logical.relations, run, system_conditions(logical.root))
-    _, rows = run.services.engine.views.query(query.sql, reads=query.reads, arrow_tables=system_tables)
+    engine = run.services.engine
+    with engine.functions.lent(query.functions, f"role {run.role}") as workers:
+        _, rows = engine.views.query(
+            query.sql, reads=query.reads, arrow_tables=system_tables, workers=workers
+        )
     return result([(column.name, column.type) for column in query.columns], rows)

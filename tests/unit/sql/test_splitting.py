@@ -30,6 +30,8 @@ from headrace.sql import is_complete, split
             "BEGIN APPLICATION x SELECT CASE END application FROM t; b; END APPLICATION; c",
             ["BEGIN APPLICATION x SELECT CASE END application FROM t; b; END APPLICATION", "c"],
         ),
+        ("a $$ x; 'y $$; b; c $$;$$ d", ["a $$ x; 'y $$", "b", "c $$;$$ d"]),
+        ("a; b $$ never closed; c", ["a", "b $$ never closed; c"]),
         ("a; b 'never closed; c", ["a", "b 'never closed; c"]),
         ("a; b /* never closed; c", ["a", "b /* never closed; c"]),
         ("a; /* never closed", ["a", "/* never closed"]),

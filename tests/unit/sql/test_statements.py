@@ -382,6 +382,14 @@ STATEMENTS = [
         "CREATE FUNCTION IF NOT EXISTS \"F(\"() RETURNS BIGINT LANGUAGE JAVA WITH ('class.name' = 'A')",
         CreateFunction,
     ),
+    (
+        "create function f(a INT) returns TABLE (\"B c\" VARCHAR, d BIGINT) language PYTHON as $$ def f(a): yield 'it''s; $', a $$",
+        CreateFunction,
+    ),
+    (
+        "CREATE FUNCTION f() RETURNS STRUCT<x INT> LANGUAGE PYTHON AS 'class F: pass' WITH ('handler' = 'F')",
+        CreateFunction,
+    ),
     ("DROP FUNCTION f", DropFunction),
     ('DROP FUNCTION "F("()', DropFunction),
     ("drop function f(a VARCHAR, TIMESTAMP WITH LOCAL TIME ZONE, ARRAY<INT>) cascade", DropFunction),

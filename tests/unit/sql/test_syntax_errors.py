@@ -163,7 +163,7 @@ def test_what_the_language_has_and_we_do_not_is_named(marked: str, what: str) ->
         ("SELECT a FROM t JOIN u ON t.a = u.a WITHIN 5 MINUTES", "WITHIN 5 MINUTES ON"),
         ("SELECT a FROM t JOIN u USING (a) WITHIN 5 MINUTES", "WITHIN 5 MINUTES ON"),
         ("SELECT a::BIGINT FROM t", "CAST(value AS type)"),
-        ("SELECT a FROM t, LATERAL TABLE(f(a)) AS u(b)", "CROSS JOIN UNNEST"),
+        ("SELECT a FROM t, LATERAL (SELECT b FROM u)", "CROSS JOIN UNNEST"),
     ],
 )
 def test_a_hint_names_the_nearest_right_text(text: str, hint: str) -> None:

@@ -1,22 +1,26 @@
-"""Function sources and functions: what is uploaded and kept, who may have it, and that calls are refused by name."""
+"""Function sources and functions: what is uploaded and kept, what their classes are, who may have and call them."""
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import io
 import re
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import pytest
 
-from harness.jar import class_file, jar_of
+from harness.jar import SCALAR, class_file, jar_of, jar_with, returning
 from harness.session import ADMINISTRATOR, SHOP_DESCRIPTORS, UDFS, Session
-from headrace.catalog.objects import Principal
+from headrace.catalog.objects import Principal, UserFunction
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import VARCHAR
 from headrace.statements import jar
+from headrace.statements.function_class import function_class
 
 READER = Principal("ben", ("public",), "public")
 
@@ -177,7 +181,18 @@ async def test_the_parts_of_a_function_are_reported(session: Session) -> None:
         ),
         (f"upper(a VARCHAR) RETURNS INT LANGUAGE JAVA {MADE}", SqlState.DUPLICATE_FUNCTION, "is built in"),
         (f"f(a INT, a INT) RETURNS INT LANGUAGE JAVA {MADE}", SqlState.SYNTAX_ERROR, "the parameter a twice"),
-        (f"f(a INT) RETURNS INT LANGUAGE PYTHON {MADE}", SqlState.SYNTAX_ERROR, "expected JAVA"),
+        (f"f(a INT) RETURNS INT LANGUAGE RUST {MADE}", SqlState.SYNTAX_ERROR, "expected JAVA or PYTHON"),
+        (f"f(a INT) RETURNS INT LANGUAGE PYTHON {MADE}", SqlState.SYNTAX_ERROR, "AS $$ def name(parameter)"),
+        (
+            "f() RETURNS INT LANGUAGE PYTHON AS $$ def f(): return 1",
+            SqlState.SYNTAX_ERROR,
+            "expected $$ at the end",
+        ),
+        (
+            f"f() RETURNS INT LANGUAGE PYTHON AS $$def f(): return 1$$ {MADE}",
+            SqlState.INVALID_PARAMETER,
+            "source.name",
+        ),
         (
             f"f({', '.join(f'a{n} VARCHAR' for n in range(120))}) RETURNS INT LANGUAGE JAVA {MADE}",
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
@@ -231,19 +246,27 @@ async def test_names_and_owners_change_and_what_is_granted_stays(session: Sessio
     assert error.state is SqlState.DUPLICATE_FUNCTION
 
 
-async def test_a_call_is_refused_by_name(session: Session) -> None:
+async def test_a_call_requires_usage_and_arguments_that_fit(session: Session) -> None:
     await session.run("USE DATABASE shop")
-    for text in (
-        "SELECT again('a', n) AS a FROM orders",
-        "CREATE STREAM s AS SELECT again('a', n) AS a FROM orders",
-        "SELECT again('a', n) AS a FROM \"Best\"",
+    await session.run(
+        "GRANT USAGE ON DATABASE shop TO ROLE public; GRANT USAGE ON SCHEMA shop.public TO ROLE public"
+    )
+    await session.run('GRANT SELECT ON RELATION "Best" TO ROLE public')
+    call = "SELECT again('a', n) AS a FROM shop.public.\"Best\""
+    with pytest.raises(UserError) as unknown:
+        await session.answer(call, READER)
+    assert (unknown.value.state, unknown.value.span is not None) == (SqlState.FUNCTION_NOT_FOUND, True)
+    for text, message in (
+        ("SELECT again(TRUE, n) AS a FROM orders", "no function fits the call again(BOOLEAN, BIGINT)"),
+        ("SELECT again('a') AS a FROM orders", "no function fits the call again(VARCHAR)"),
+        ("SELECT again(DISTINCT 'a', n) AS a FROM orders", "DISTINCT requires an aggregate"),
+        (
+            "SELECT n FROM orders CROSS JOIN LATERAL TABLE(again('a', n)) AS t(a)",
+            "requires the call of a table function",
+        ),
     ):
         error = await refused(session, text)
-        assert error.state is SqlState.FEATURE_NOT_SUPPORTED
-        assert (
-            "the function again(VARCHAR, BIGINT) of the function source u cannot be called yet"
-            in error.message
-        )
+        assert message in error.message
         assert error.span is not None
     assert (await refused(session, "SELECT agin(n) AS a FROM orders")).state is SqlState.FUNCTION_NOT_FOUND
 
@@ -284,3 +307,116 @@ async def test_copy_returns_the_place_and_digest_of_the_file(session: Session) -
         assert service.download(ADMINISTRATOR, "secret", organization, name) is None
         await session.run(f"GRANT USAGE ON {kind} {name} TO ROLE public")
         assert service.download(READER, kind.lower(), organization, name) == data
+
+
+TABLE, AGGREGATE = (SCALAR.replace("ScalarFunction", kind) for kind in ("TableFunction", "AggregateFunction"))
+TEXT = "Ljava/lang/String;"
+
+
+@pytest.mark.parametrize(
+    ("classes", "kind", "repeatable"),
+    [
+        ({"A": (SCALAR, (("eval", f"({TEXT})V", b""),))}, "scalar", "true"),
+        ({"A": (SCALAR, (("eval", f"({TEXT})V", b""), returning(False)))}, "scalar", "false"),
+        ({"A": (SCALAR, (("eval", f"({TEXT})V", b""), returning(True)))}, "scalar", "true"),
+        ({"A": (TABLE, (("eval", f"({TEXT})V", b""),))}, "table", "true"),
+        ({"A": (AGGREGATE, (("accumulate", f"(LAcc;{TEXT})V", b""),))}, "aggregate", "true"),
+        (
+            {"A": ("b/Base", ()), "b/Base": (TABLE, (("eval", f"({TEXT})V", b""), returning(False)))},
+            "table",
+            "false",
+        ),
+    ],
+)
+async def test_the_class_of_a_function_decides_about_its_kind(
+    session: Session,
+    classes: Mapping[str, tuple[str, tuple[tuple[str, str, bytes], ...]]],
+    kind: str,
+    repeatable: str,
+) -> None:
+    await create(session, "s WITH ('file' = 'x.jar')", jar_with(classes))
+    made = "LANGUAGE JAVA WITH ('source.name' = s, 'class.name' = 'A')"
+    await session.run(f"CREATE FUNCTION f(a VARCHAR) RETURNS VARCHAR {made}")
+    described = dict(await session.rows("DESCRIBE FUNCTION f"))
+    assert (described["type"], described["deterministic"]) == (kind, repeatable)
+
+
+@pytest.mark.parametrize(
+    ("extends", "methods", "message"),
+    [
+        ("java/lang/Object", (), "is not a function: it extends java.lang.Object"),
+        (SCALAR, (), "no public method eval for 1 argument Add a public method eval"),
+        (SCALAR, (("eval", "(JI)V", b""),), "no public method eval for 1 argument It has eval(long, int)"),
+        (AGGREGATE, (("accumulate", "(LAcc;)V", b""),), "no public method accumulate for 1 argument"),
+    ],
+)
+async def test_a_class_that_is_not_the_declared_function_is_refused(
+    session: Session, extends: str, methods: tuple[tuple[str, str, bytes], ...], message: str
+) -> None:
+    await create(session, "s WITH ('file' = 'x.jar')", jar_with({"A": (extends, methods)}))
+    made = "LANGUAGE JAVA WITH ('source.name' = s, 'class.name' = 'A')"
+    error = await refused(session, f"CREATE FUNCTION f(a VARCHAR) RETURNS VARCHAR {made}")
+    assert (error.state, error.span is not None) == (SqlState.DATATYPE_MISMATCH, True)
+    assert message in f"{error.message} {error.hint}"
+
+
+def test_a_class_that_is_cut_or_changed_anywhere_is_read_or_refused() -> None:
+    whole = class_file(name="A", methods=(("eval", f"({TEXT})V", b""), returning(False)))
+    moment = datetime.datetime.now(datetime.UTC)
+    function = UserFunction("f", (("a", VARCHAR),), VARCHAR, "s", "A", "o", moment, moment)
+    changed = [whole[:length] for length in range(8, len(whole))]
+    changed += [whole[:place] + b"\xff" + whole[place + 1 :] for place in range(8, len(whole))]
+    for data in changed:
+        with suppress(UserError):
+            function_class(function, lambda name, data=data: data if name == "A" else None)
+
+
+PYTHON_KINDS = {
+    "def f(a): return a": ("VARCHAR", "scalar"),
+    "def f(*a): return a": ("VARCHAR", "scalar"),
+    "def f(a, b=1): return a": ("VARCHAR", "scalar"),
+    "def f(a): yield a": ("TABLE (x VARCHAR, y BIGINT)", "table"),
+    "class f:\n def accumulate(self, a): pass\n def finish(self): pass": ("VARCHAR", "aggregate"),
+}
+
+
+async def test_the_code_of_a_function_in_python_decides_about_its_kind(session: Session) -> None:
+    for code, (returns, kind) in PYTHON_KINDS.items():
+        await session.run(f"CREATE FUNCTION f(a VARCHAR) RETURNS {returns} LANGUAGE PYTHON AS $$\n{code}\n$$")
+        described = dict(await session.rows("DESCRIBE FUNCTION f"))
+        assert (described["type"], described["language"], described["code"]) == (kind, "Python", code)
+        await session.run("DROP FUNCTION f")
+    await session.run(
+        "CREATE FUNCTION g() RETURNS INT LANGUAGE PYTHON AS 'def h(): return 1' WITH ('handler' = h, 'deterministic' = FALSE)"
+    )
+    described = dict(await session.rows("DESCRIBE FUNCTION g"))
+    assert (described["class.name"], described["deterministic"], described["source.name"]) == (
+        "h",
+        "false",
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "message"),
+    [
+        ("def f(:", SqlState.SYNTAX_ERROR, "is not Python: "),
+        ("(" * 5000, SqlState.SYNTAX_ERROR, "the code of the function"),
+        ("\0", SqlState.SYNTAX_ERROR, "the code of the function"),
+        ("f = 1", SqlState.FUNCTION_NOT_FOUND, "defines no function or class f"),
+        ("def g(): pass", SqlState.FUNCTION_NOT_FOUND, "It defines g"),
+        ("def f(): pass", SqlState.DATATYPE_MISMATCH, "does not take 1 argument"),
+        ("def f(a, b): pass", SqlState.DATATYPE_MISMATCH, "does not take 1 argument"),
+        ("def f(a, *, b): pass", SqlState.DATATYPE_MISMATCH, "does not take 1 argument"),
+        ("class f: pass", SqlState.DATATYPE_MISMATCH, "no method accumulate for 1 argument"),
+        ("x = 1\n" * 60_000, SqlState.CONFIGURATION_LIMIT_EXCEEDED, "at most 262144 bytes"),
+    ],
+)
+async def test_code_that_is_not_the_declared_function_is_refused(
+    session: Session, code: str, state: SqlState, message: str
+) -> None:
+    error = await refused(
+        session, f"CREATE FUNCTION f(a VARCHAR) RETURNS VARCHAR LANGUAGE PYTHON AS $${code}$$"
+    )
+    assert (error.state, error.span is not None) == (state, True)
+    assert message in f"{error.message} {error.hint}"

@@ -24,6 +24,14 @@ describe("splitStatements", () => {
     ]);
   });
 
+  it("takes the text between dollar signs as one, closed or not", () => {
+    expect(texts("SELECT $$ ';'; $$; SELECT 2; SELECT $$ 3; 4")).toEqual([
+      "SELECT $$ ';'; $$;",
+      "SELECT 2;",
+      "SELECT $$ 3; 4",
+    ]);
+  });
+
   it("takes backslashes literally", () => {
     expect(texts("SELECT '\\'; SELECT 2;")).toEqual(["SELECT '\\';", "SELECT 2;"]);
   });

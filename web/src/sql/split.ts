@@ -25,6 +25,7 @@ function tokenAt(text: string, at: number): Token {
     const isClosed = text.includes("*/", at + 2);
     return { kind: isClosed ? "comment" : "other", to: endOf(text, "*/", at + 2) };
   }
+  if (pair === "$$") return { kind: "quoted", to: endOf(text, "$$", at + 2) };
   // A doubled quote inside a literal reads as two literals side by side: the same for splitting.
   if (first === "'" || first === '"' || first === "`")
     return { kind: "quoted", to: endOf(text, first, at + 1) };

@@ -15,7 +15,7 @@ from headrace.analyzer.functions.signature import Function
 from headrace.analyzer.functions.temporals import TEMPORALS
 from headrace.analyzer.functions.windows import RANKINGS, WINDOW_FUNCTIONS
 from headrace.core.errors import Span, UserError
-from headrace.core.idioms import Place, Remedy, remedy
+from headrace.core.idioms import Place, remedy
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import did_you_mean, nearest
 from headrace.sql.ast import TIME_WINDOWS
@@ -31,7 +31,6 @@ __all__ = [
     "OPERATORS_BY_NAME",
     "SYNONYMS",
     "WINDOW_FUNCTIONS",
-    "UnknownFunctionError",
     "is_aggregate",
     "is_built_in",
     "lookup",
@@ -82,15 +81,6 @@ SYNONYMS = {
 }
 
 
-class UnknownFunctionError(UserError):
-    """3D017: no built-in function has the `name`, which is as it was folded."""
-
-    def __init__(self, name: str, *, hint: Remedy | str, span: Span | None) -> None:
-        message = f"the function {name.upper()} does not exist"
-        super().__init__(SqlState.FUNCTION_NOT_FOUND, message, hint=hint, span=span)
-        self.name = name
-
-
 def lookup(name: str, *, span: Span | None = None) -> Function:
     """Return the function called `name`, any case; raises UserError 3D017 with the nearest names."""
     upper = name.upper()
@@ -105,7 +95,9 @@ def lookup(name: str, *, span: Span | None = None) -> Function:
     if row is None:
         near = nearest(upper, [*CATALOGUE, *SYNONYMS], count=3)
         hint = remedy(Place.FUNCTION, upper) or did_you_mean(near) or _WHICH
-        raise UnknownFunctionError(name, hint=hint, span=span)
+        raise UserError(
+            SqlState.FUNCTION_NOT_FOUND, f"the function {upper} does not exist", hint=hint, span=span
+        )
     return row
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from headrace.analyzer.typing import is_temporal, is_text
 from headrace.core.types import (
@@ -27,6 +28,9 @@ from headrace.core.types import (
     Timestamp,
     is_numeric,
 )
+
+if TYPE_CHECKING:
+    from headrace.analyzer.functions.resolver import Implementation
 
 SAME = "same"
 """As a DuckDB template: spelled as in Spark."""
@@ -110,6 +114,7 @@ class Function:
     `result` gives the type from the arguments' types; None refuses the combination. `never_null` marks results that are not NULL
     whatever the arguments are. `infix` is how an operator is printed between its operands in EXPLAIN. Arguments from the index
     `constant_from` on must be literals. `operands` gives the types at which the arguments are taken, from their own.
+    `user` is set for a function of a user.
     """
 
     name: str
@@ -126,6 +131,7 @@ class Function:
     deterministic: bool = True
     constant_from: int | None = None
     operands: OperandRule | None = None
+    user: Implementation | None = None
 
     def parameter(self, index: int) -> ParameterKind:
         """Return the kind of the argument at `index`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.catalog.kinds.spec import Definition, KindSpec, Stored
-from headrace.catalog.objects import FunctionSource, UserFunction
+from headrace.catalog.objects import FunctionKind, FunctionSource, Language, UserFunction
 from headrace.core.signature import Signature
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
@@ -49,6 +49,11 @@ def _write(function: UserFunction) -> Definition:
         "source": function.source,
         "class": function.class_name,
         "egress": list(function.egress),
+        "kind": function.kind.value,
+        "repeatable": function.repeatable,
+        "language": function.language.value,
+        "code": function.code,
+        "vectorized": function.vectorized,
     }
 
 
@@ -67,6 +72,11 @@ def _read(stored: Stored) -> UserFunction:
         created_at=stored.created_at,
         updated_at=stored.updated_at,
         egress=tuple(definition["egress"]),
+        kind=FunctionKind(definition["kind"]),
+        repeatable=definition["repeatable"],
+        language=Language(definition["language"]),
+        code=definition["code"],
+        vectorized=definition["vectorized"],
         id=stored.id,
     )
 
@@ -85,7 +95,7 @@ FUNCTION = KindSpec(
     read=_read,
     duplicate=SqlState.DUPLICATE_FUNCTION,
     missing=SqlState.FUNCTION_NOT_FOUND,
-    uses=lambda function: [(FUNCTION_SOURCE.kind, (function.source,))],
+    uses=lambda function: [(FUNCTION_SOURCE.kind, (function.source,))] if function.source is not None else [],
     renamed=_renamed,
     printed=str,
 )

@@ -31,6 +31,7 @@ from headrace.formats.spark import decode, encode
 from headrace.formats.types import name_sql, spark_type
 from headrace.planner import physical
 from headrace.planner.repeats import Touched, repeating
+from headrace.planner.spark_sql import type_name
 
 _DELAY = "spark.watermarkDelayMs"
 _PREFIX_SETTING = "headrace.internal.prefix"
@@ -138,6 +139,16 @@ def build(
         for key, text in properties.items():
             settings.put(key, text)
         jvm(session).io.headrace.spark.SchemaRegistry.open(name, settings)
+    for function in start.functions:
+        jvm(session).io.headrace.spark.UserFunctions.announce(
+            function.id,
+            function.signature,
+            function.source,
+            _listed(work, function.command),
+            function.declaration,
+            type_name(parse_type(function.result)),
+            function.timeout_ms,
+        )
     return add_steps(work, (step for step in start.plan.steps if step.id not in start.plan.outputs))
 
 

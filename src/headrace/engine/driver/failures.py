@@ -32,6 +32,8 @@ _MESSAGE_CHARACTERS = 500
 _BAD_RECORD = re.compile(BAD_RECORD + r":([A-Za-z0-9+/=]+):")
 _REGISTRY = re.compile(r"HEADRACE_REGISTRY:([A-Za-z0-9+/=]+):")
 _UNWRITABLE = re.compile(r"HEADRACE_UNWRITABLE:([A-Za-z0-9+/=]+):")
+_FUNCTION = re.compile(r"HEADRACE_FUNCTION:([A-Za-z0-9+/=]+):")
+_FRAMES_MAX = 5
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)((?:\.[A-Z0-9_]+)*)\] ([^\n]*?)(?=\[[A-Z][A-Z0-9_.]+\] |\n|$)")
 _ADVICE = re.compile(
     r"\s*(If necessary set|To tolerate|Use ['`]try_|If you (have|need) to|Did you mean|SQLSTATE: ).*"
@@ -113,6 +115,8 @@ def _classified(text: str, start: StartQuery, error: BaseException) -> HeadraceE
             f"a row cannot be written: {base64.b64decode(unwritable.group(1)).decode()}",
             hint="Exclude such rows with WHERE, or change the value or the type of the sink's column.",
         )
+    if failed := _FUNCTION.search(text):
+        return _function_failed(failed.group(1))
     if _DISK_FULL.search(text):
         return _full_disk(text, start)
     if began_slowly(text):
@@ -133,6 +137,17 @@ def _classified(text: str, start: StartQuery, error: BaseException) -> HeadraceE
         return known
     damaged = damage(Path(start.checkpoint), text) if start.checkpoint else None
     return damaged or InternalError(UNCLASSIFIED.message, hint=UNCLASSIFIED.hint)
+
+
+def _function_failed(facts: str) -> UserError:
+    signature, _, problem = base64.b64decode(facts).decode(errors="replace").partition("\0")
+    message, _, trace = problem.partition("\0")
+    frames = "".join(f"; {line}" for line in trace.splitlines()[:_FRAMES_MAX])
+    return UserError(
+        SqlState.FUNCTION_FAILED,
+        f"the function {signature} failed: {message}{frames}",
+        hint="Correct the function or exclude such rows with WHERE, then RESTART the query.",
+    )
 
 
 def began_slowly(text: str) -> bool:

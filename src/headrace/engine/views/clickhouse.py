@@ -30,6 +30,7 @@ from headrace.core.errors import ExternalError, HeadraceError, InternalError, Us
 from headrace.core.internal_columns import PREFIX
 from headrace.core.names import quote
 from headrace.core.settings import VIEWS_SCHEMES
+from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views.aside import aside, is_aside, is_expired
 from headrace.engine.views.clickhouse_tables import (
@@ -188,13 +189,14 @@ class ClickHouseViews:
         *,
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,
+        workers: Sequence[LentWorker] = (),
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         @contextmanager
         def fetch(left: Left) -> Iterator[Iterator[ViewRows]]:
             with self._one_moment(left) if len(reads) > 1 else ExitStack(), _named():
                 yield (self._read(read, left) for read in reads)
 
-        return self._snapshots.query(sql, timeout_s, arrow_tables or {}, fetch)
+        return self._snapshots.query(sql, timeout_s, arrow_tables or {}, fetch, workers)
 
     def warm_up(self) -> None:
         self._snapshots.warm_up()

@@ -20,6 +20,7 @@ import duckdb
 from headrace.core.errors import InternalError
 from headrace.core.names import quote
 from headrace.core.types import parse_type
+from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views.aside import aside, is_aside, is_expired
 from headrace.engine.views.conditions import condition_sql
@@ -129,6 +130,7 @@ class DuckDbViews:
         *,
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,
+        workers: Sequence[LentWorker] = (),
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         @contextmanager
         def fetch(_left: Left) -> Iterator[Iterator[ViewRows]]:
@@ -142,7 +144,7 @@ class DuckDbViews:
             finally:
                 cursor.close()
 
-        return self._snapshots.query(sql, timeout_s, arrow_tables or {}, fetch)
+        return self._snapshots.query(sql, timeout_s, arrow_tables or {}, fetch, workers)
 
     def warm_up(self) -> None:
         self._snapshots.warm_up()

@@ -22,7 +22,7 @@ from duckdb.func import FunctionNullHandling
 from headrace.core.types import TEXT_LENGTH_MAX
 from headrace.engine.views.json_functions import json_answer
 
-OWN_ERROR = re.compile(r"\[(22\d{3}|0A000|53000)\] ([^\n]*)")
+OWN_ERROR = re.compile(r"\[(22\d{3}|0A000|38000|53000)\] ([^\n]*)")
 """Report of a function that cannot take a value: the SQLSTATE in brackets, then the reason."""
 _EXACT = decimal.Context(prec=160, rounding=decimal.ROUND_HALF_UP)
 """Twice as many digits as a product or a quotient of 38 digits needs to be rounded rightly."""

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ import structlog
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.data_errors import data_error
+from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.views.functions import OWN_ERROR
 from headrace.engine.views.store import READER_THREADS, Bounds
 from headrace.engine.views.worker import Evaluation, OutOfMemory, Table, TooManyBytes, TooManyRows
@@ -80,7 +81,12 @@ class Snapshots:
         self._idle.put(self._start())
 
     def query(
-        self, sql: str, timeout_s: float, arrow_tables: Mapping[str, Any], fetch: Fetch
+        self,
+        sql: str,
+        timeout_s: float,
+        arrow_tables: Mapping[str, Any],
+        fetch: Fetch,
+        workers: Sequence[LentWorker] = (),
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Run a query as `ViewStore.query` does; `fetch` returns the rows of its views."""
         end = time.monotonic() + timeout_s
@@ -106,8 +112,10 @@ class Snapshots:
                 self._bounds.rows,
                 self._bounds.bytes,
                 math.ceil(seconds) + _ALARM_MARGIN_S,
+                tuple((worker.functions, worker.timeout_s) for worker in workers),
             )
-            return self._evaluated(evaluation, file.fileno(), left)
+            handles = [worker.socket.fileno() for worker in workers]
+            return self._evaluated(evaluation, [*([file.fileno()] if tables else []), *handles], left)
 
     def close(self) -> None:
         """End the queries and take no more."""
@@ -119,7 +127,7 @@ class Snapshots:
             self._alive.pop().end()
 
     def _evaluated(
-        self, evaluation: Evaluation, file: int, left: Left
+        self, evaluation: Evaluation, handles: Sequence[int], left: Left
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         try:
             worker = self._idle.get_nowait()
@@ -127,7 +135,7 @@ class Snapshots:
             worker = self._start()
         fit = False
         try:
-            outcome = worker.evaluate(evaluation, file, left)
+            outcome = worker.evaluate(evaluation, handles, left)
             fit = outcome[0] != OutOfMemory.__name__
         except (EOFError, OSError) as error:
             left()
@@ -206,11 +214,12 @@ class _Worker:
             )
         self._connection = Connection(ours.detach())
 
-    def evaluate(self, evaluation: Evaluation, file: int, left: Left) -> tuple[Any, Any]:
-        """Return column names and rows, or the name of an exception and its text. Raises EOFError or OSError when the process dies."""
+    def evaluate(self, evaluation: Evaluation, handles: Sequence[int], left: Left) -> tuple[Any, Any]:
+        """Return column names and rows, or the name of an exception and its text; `handles` are those of the file with the tables, if there
+        are any, and of the workers of functions. Raises EOFError or OSError when the process dies."""
         self._connection.send_bytes(pickle.dumps(evaluation))
-        if evaluation.tables:
-            send_handle(self._connection, file, self._process.pid)
+        for handle in handles:
+            send_handle(self._connection, handle, self._process.pid)
         names, count = _loaded(self._received(left))
         if isinstance(names, str):
             return names, count

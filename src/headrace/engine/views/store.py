@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.protocol import ApplyView
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import ViewRead
@@ -81,8 +82,10 @@ class ViewStore(Protocol):
         *,
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,
+        workers: Sequence[LentWorker] = (),
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Return column names and rows of a SELECT in DuckDB's SQL, as of one moment. It sees `arrow_tables` beside the views.
+        """Return column names and rows of a SELECT in DuckDB's SQL, as of one moment. It sees `arrow_tables` beside the views,
+        and calls the users' functions of `workers`.
 
         `reads` names every view in it, and says what of that view is enough. Raises ExternalError when the store is away, UserError
         when the data does not allow it, 53200 for too much memory, 53000 for too large a result, 57014 when it takes too long.

@@ -12,6 +12,7 @@ import os
 import pickle
 import resource
 import signal
+import socket
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,8 +23,10 @@ from pathlib import Path
 import duckdb
 import pyarrow
 
+from headrace.engine.functions.protocol import LentFunction
 from headrace.engine.views.database import open_database
 from headrace.engine.views.functions import install
+from headrace.engine.views.user_functions import functions_of_users
 
 SPILL_MAX_MB = 4096
 _ROWS_AT_ONCE = 1024
@@ -45,13 +48,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The message of the server: a query, the tables in the file that follows, in order, and the bounds of the result."""
+    """The message of the server: a query, the tables in the file that follows, in order, and the bounds of the result.
+
+    `functions` are those of users, of each worker whose socket follows, with the seconds that a call may take.
+    """
 
     sql: str
     tables: tuple[Table, ...]
     rows_max: int
     bytes_max: int
     timeout_s: int
+    functions: tuple[tuple[tuple[LentFunction, ...], float], ...] = ()
 
 
 class OutOfMemory(Exception):  # noqa: N818 - the name of an outcome
@@ -66,9 +73,9 @@ class TooManyBytes(Exception):  # noqa: N818
     """The result has more bytes than allowed."""
 
 
-def main(socket: int, memory_mb: int, spill: Path) -> None:
+def main(handle: int, memory_mb: int, spill: Path) -> None:
     """Answer one query after the other until the server closes its end or memory has run out once."""
-    connection = Connection(socket)
+    connection = Connection(handle)
     _limit(memory_mb)
     # The other half is for expressions and for Python.
     database = open_database(":memory:", memory_mb=memory_mb // 2, spill=spill, spill_mb=SPILL_MAX_MB)
@@ -77,10 +84,12 @@ def main(socket: int, memory_mb: int, spill: Path) -> None:
         while True:
             evaluation: Evaluation = pickle.loads(connection.recv_bytes())  # noqa: S301 - from our parent
             file = recv_handle(connection) if evaluation.tables else None
+            sockets = [socket.socket(fileno=recv_handle(connection)) for _ in evaluation.functions]
             # The default action of SIGALRM ends the process, also if the server is gone or native code does not return.
             signal.alarm(evaluation.timeout_s)
             try:
-                names, parts = _evaluate(database, evaluation, file)
+                with functions_of_users(database, evaluation.functions, sockets):
+                    names, parts = _evaluate(database, evaluation, file)
             except (duckdb.Error, OutOfMemory, TooManyRows, TooManyBytes) as error:
                 connection.send_bytes(pickle.dumps((type(error).__name__, str(error))))
                 if isinstance(error, OutOfMemory):
@@ -90,6 +99,8 @@ def main(socket: int, memory_mb: int, spill: Path) -> None:
                 signal.alarm(0)
                 if file is not None:
                     os.close(file)
+                for each in sockets:
+                    each.close()
             connection.send_bytes(pickle.dumps((names, len(parts))))
             for part in parts:
                 connection.send_bytes(part)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from headrace.core.names import Identifier
+from headrace.core.errors import Span
+from headrace.core.names import Identifier, printed
 from headrace.core.signature import Signature
-from headrace.core.types import DataType
-from headrace.sql.ast import Properties, Statement
+from headrace.core.types import DataType, Struct
+from headrace.sql.ast import Properties, Statement, quoted_text
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar
 from headrace.sql.limits import LIST_MAX, too_many_items
@@ -27,19 +28,29 @@ class Parameter:
 
 @dataclass(frozen=True)
 class CreateFunction(Statement):
-    """`CREATE FUNCTION [IF NOT EXISTS] name ( [parameter TYPE [, …]] ) RETURNS TYPE LANGUAGE JAVA WITH (…)`."""
+    """`CREATE FUNCTION [IF NOT EXISTS] name ( [parameter TYPE [, …]] ) RETURNS { TYPE | TABLE ( column TYPE [, …] ) }
+    { LANGUAGE JAVA WITH (…) | LANGUAGE PYTHON AS 'code' [WITH (…)] }`.
+
+    The rows of a TABLE are STRUCTs in `returns`; `code` is None in Java.
+    """
 
     name: Identifier
     parameters: tuple[Parameter, ...]
     returns: DataType
     properties: Properties
     if_not_exists: bool = False
+    table: bool = False
+    code: str | None = None
+    code_span: Span | None = field(default=None, compare=False, repr=False)
 
     def sql(self) -> str:
         exists = "IF NOT EXISTS " if self.if_not_exists else ""
         parameters = ", ".join(parameter.sql() for parameter in self.parameters)
-        signature = f"{self.name}({parameters}) RETURNS {self.returns}"
-        return f"CREATE FUNCTION {exists}{signature} LANGUAGE JAVA{self.properties.sql()}"
+        returns = str(self.returns)
+        if self.table and isinstance(self.returns, Struct):
+            returns = f"TABLE({', '.join(f'{printed(name)} {kind}' for name, kind in self.returns.fields)})"
+        language = "JAVA" if self.code is None else f"PYTHON AS {quoted_text(self.code)}"
+        return f"CREATE FUNCTION {exists}{self.name}({parameters}) RETURNS {returns} LANGUAGE {language}{self.properties.sql()}"
 
 
 @grammar("CREATE FUNCTION")
@@ -47,20 +58,42 @@ def create_function(cursor: Cursor) -> CreateFunction:
     if_not_exists = cursor.if_not_exists()
     name = cursor.identifier("the name of the function")
     cursor.expect("(", hint="List the parameters: name(parameter TYPE, …), or name() for none.")
+    parameters = _parameters(cursor, "the name of a parameter")
+    cursor.expect("RETURNS")
+    table = cursor.at("TABLE", "(")
+    if table:
+        cursor.expect("TABLE", "(")
+        columns = _parameters(cursor, "the name of a column")
+        returns: DataType = Struct(tuple((column.name.name, column.type) for column in columns))
+    else:
+        returns = cursor.data_type()
+    cursor.expect("LANGUAGE")
+    language = cursor.accept_any("JAVA", "PYTHON")
+    if language is None:
+        raise cursor.error("JAVA or PYTHON")
+    code, code_span = None, None
+    if language == "PYTHON":
+        cursor.expect("AS", hint="Write the code between dollar signs: AS $$ def name(parameter): … $$.")
+        start = cursor.index
+        code = cursor.string("the code of the function")
+        code_span = cursor.span_from(start)
+    properties = cursor.properties()
+    if language == "JAVA" and not properties:
+        raise cursor.error("WITH ( 'source.name' = …, 'class.name' = … )")
+    return CreateFunction(
+        *cursor.origin, name, parameters, returns, properties, if_not_exists, table, code, code_span
+    )
+
+
+def _parameters(cursor: Cursor, what: str) -> tuple[Parameter, ...]:
     parameters: list[Parameter] = []
     while not cursor.accept(")"):
         if parameters:
             cursor.expect(",")
         if len(parameters) == LIST_MAX:
             raise too_many_items(cursor.origin[0])
-        parameters.append(Parameter(cursor.identifier("the name of a parameter"), cursor.data_type()))
-    cursor.expect("RETURNS")
-    returns = cursor.data_type()
-    cursor.expect("LANGUAGE", "JAVA")
-    properties = cursor.properties()
-    if not properties:
-        raise cursor.error("WITH ( 'source.name' = …, 'class.name' = … )")
-    return CreateFunction(*cursor.origin, name, tuple(parameters), returns, properties, if_not_exists)
+        parameters.append(Parameter(cursor.identifier(what), cursor.data_type()))
+    return tuple(parameters)
 
 
 @dataclass(frozen=True)

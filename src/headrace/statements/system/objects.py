@@ -345,8 +345,8 @@ def roles(run: Execution) -> Rows:
     Column("updated_at", TIMESTAMP),
     Column("properties", VARCHAR),
     doc=(
-        "The functions: built-in functions, and functions of users, which queries cannot call yet. `kind` is "
-        "`scalar` or `aggregate`; `max_arguments` is NULL if any number is allowed; `in_views`: a SELECT of "
+        "The functions: built-in functions, and functions of users. `kind` is "
+        "`scalar`, `table` or `aggregate`; `max_arguments` is NULL if any number is allowed; `in_views`: a SELECT of "
         "materialized views and system relations supports it too. From `signature` on, the columns are NULL "
         "for built-in functions."
     ),
@@ -377,10 +377,10 @@ def _made(function: UserFunction) -> tuple[object, ...]:
     count = len(function.parameters)
     return (
         function.name,
-        "scalar",
+        function.kind.value,
         count,
         count,
-        False,
+        True,
         None,
         False,
         function.declaration,
@@ -391,7 +391,7 @@ def _made(function: UserFunction) -> tuple[object, ...]:
         function.owner,
         function.created_at,
         function.updated_at,
-        json.dumps({"returns": str(function.returns), "language": "JAVA"}),
+        json.dumps({"returns": str(function.returns), "language": function.language.value.upper()}),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import Relation, RelationKind, StoreFacts
+from headrace.catalog.objects import Relation, RelationKind, StoreFacts, UserFunction
 from headrace.catalog.policy import Requirement, refusal
 from headrace.catalog.state import CatalogState
 from headrace.core.errors import InternalError
@@ -133,6 +133,11 @@ class SystemLookup:
             item.relation(SYSTEM_DATABASE) for item in RELATIONS.values() if item.schema == SYSTEM_SCHEMA
         ]
         return [*stored, *system]
+
+    def functions(self, name: str, /) -> Sequence[tuple[UserFunction, str]]:
+        """Return the users' functions of that name, each with the SHA-256 of its code; without those that the role may not know."""
+        stored, policy = self.stored.functions(name), self.stored.policy
+        return stored if self.role is None else [pair for pair in stored if policy.known(self.role, pair[0])]
 
     def store(self, name: str, /) -> StoreFacts | None:
         """Return the store of that name, or None."""

@@ -4,16 +4,18 @@ import org.apache.spark.sql.{SparkSessionExtensions, SparkSessionExtensionsProvi
 import org.apache.spark.sql.catalyst.plans.logical.{EventTimeWatermark, LocalRelation, LogicalPlan, TransformWithState}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.headrace.{DelayedWatermark, DelayedWatermarkExec, SparkInternals}
+import org.apache.spark.sql.headrace.{DelayedWatermark, DelayedWatermarkExec, FunctionCallStrategy, SparkInternals, TakeCallsOut}
 
 /** Extensions for `spark.sql.extensions`: they plan the watermark nodes of [[PartitionWatermark]] and the joins whose
-  * watermark is behind, group the rows of a HOP by slices, close windows in the batch that is past them, and add the
-  * functions that read records. Other nodes do not change.
+  * watermark is behind, group the rows of a HOP by slices, close windows in the batch that is past them, call functions
+  * of users in batches, and add the functions that read records. Other nodes do not change.
   */
 final class HeadraceExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectPlannerStrategy(_ => PartitionWatermarkStrategy)
     extensions.injectPlannerStrategy(_ => DelayedWatermarkStrategy)
+    extensions.injectPlannerStrategy(_ => FunctionCallStrategy)
+    extensions.injectPostHocResolutionRule(_ => TakeCallsOut)
     extensions.injectColumnar(_ => SlicedWindows)
     extensions.injectColumnar(_ => PromptWindows)
     extensions.injectColumnar(_ => SmallBatches)

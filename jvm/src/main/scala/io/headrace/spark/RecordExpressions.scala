@@ -230,6 +230,7 @@ private[spark] object RecordFunctions {
       BoundedTime(time, digits, safe)
     },
     function("headrace_json") { case Seq(text, path, asked) => JsonFunction(text, path, asked) },
+    function("headrace_call") { case Constant(id: UTF8String) +: arguments => UserFunctionCall(UserFunctions.get(id.toString), arguments) },
     function("headrace_of_batch") { case Seq(number) => OfBatch(number) }
   )
 

@@ -1,0 +1,163 @@
+package io.headrace.functions
+
+import java.lang.reflect.{Method, Modifier}
+
+import scala.collection.mutable.ArrayBuffer
+import scala.jdk.CollectionConverters._
+
+import org.apache.arrow.vector.{FieldVector, VectorSchemaRoot}
+import org.apache.arrow.vector.complex.{ListVector, StructVector}
+import org.apache.arrow.vector.types.pojo.Field
+import org.apache.flink.table.functions.{AggregateFunction, FunctionContext, ScalarFunction, TableFunction, UserDefinedFunction}
+import org.apache.flink.util.Collector
+
+/** A class of Flink's Table API with its declared types, called for all rows of a batch. */
+private[functions] sealed trait UserFunction {
+  def instance: UserDefinedFunction
+  def isRepeatable: Boolean = instance.isDeterministic
+
+  /** The result of a row; `read` returns the arguments of that row. */
+  protected def result(arguments: Seq[FieldVector], row: Int): AnyRef
+  protected def written: Field
+
+  private lazy val write = Values.writer(written)
+
+  def call(arguments: VectorSchemaRoot, results: VectorSchemaRoot): Unit = {
+    val columns = arguments.getFieldVectors.asScala.toSeq
+    val column = results.getVector(0)
+    column.setInitialCapacity(arguments.getRowCount)
+    column.allocateNew()
+    for (row <- 0 until arguments.getRowCount)
+      try write(column, row, result(columns, row))
+      catch {
+        case error: Values.NotDeclared                                     => throw new CallFailure(row, error.getMessage, "")
+        case error @ (_: Exception | _: LinkageError | _: StackOverflowError) => throw CallFailure(row, error)
+      }
+    results.setRowCount(arguments.getRowCount)
+  }
+}
+
+private[functions] object UserFunction {
+
+  /** The function of a class, opened. Raises [[CallFailure]] for a class that does not fit its declaration. */
+  def apply(kind: String, loaded: Class[_], parameters: Seq[Field], returns: Field, loader: ClassLoader): UserFunction = {
+    val instance = loaded.getDeclaredConstructor() match {
+      case constructor =>
+        constructor.setAccessible(true)
+        constructor.newInstance().asInstanceOf[AnyRef]
+    }
+    val function = (kind, instance) match {
+      case ("scalar", scalar: ScalarFunction)          => new Scalar(scalar, parameters, returns)
+      case ("table", table: TableFunction[_])          => new Table(table.asInstanceOf[TableFunction[AnyRef]], parameters, returns)
+      case ("aggregate", aggregate: AggregateFunction[_, _]) =>
+        new Aggregate(aggregate.asInstanceOf[AggregateFunction[AnyRef, AnyRef]], parameters, returns)
+      case _ => throw new CallFailure(-1, s"the class ${loaded.getName} is not a function of the kind $kind", "")
+    }
+    function.instance.open(new FunctionContext(null, loader, null))
+    function
+  }
+}
+
+private final class Scalar(override val instance: ScalarFunction, parameters: Seq[Field], override val written: Field) extends UserFunction {
+  private val eval = Invocation(instance, "eval", Nil, parameters)
+
+  override protected def result(arguments: Seq[FieldVector], row: Int): AnyRef = eval(Nil, arguments, row)
+}
+
+/** Its result is an ARRAY of the rows that it collects. */
+private final class Table(override val instance: TableFunction[AnyRef], parameters: Seq[Field], override val written: Field) extends UserFunction {
+  private val eval = Invocation(instance, "eval", Nil, parameters)
+  private val collected = new ArrayBuffer[AnyRef]
+  private val isRow = written.getChildren.get(0).getChildren.size == 1
+
+  instance.setCollector(new Collector[AnyRef] {
+    override def collect(value: AnyRef): Unit = {
+      if (collected.size == Table.RowsMax) throw new Values.NotDeclared(s"it returned more than ${Table.RowsMax} rows for one row")
+      collected += value
+    }
+    override def close(): Unit = ()
+  })
+
+  override protected def result(arguments: Seq[FieldVector], row: Int): AnyRef = {
+    collected.clear()
+    eval(Nil, arguments, row)
+    collected.map(value => if (isRow) Table.asRow(value) else value).asJava
+  }
+}
+
+private object Table {
+  val RowsMax = 1000000
+
+  /** A table of one column may be collected as bare values. */
+  private def asRow(value: AnyRef): AnyRef = value match {
+    case row: org.apache.flink.types.Row => row
+    case bare                            => org.apache.flink.types.Row.of(bare)
+  }
+}
+
+/** Its argument is an ARRAY of the rows of a group, each a STRUCT of the parameters. */
+private final class Aggregate(override val instance: AggregateFunction[AnyRef, AnyRef], parameters: Seq[Field], override val written: Field)
+    extends UserFunction {
+  private val accumulate = Invocation(instance, "accumulate", Seq(instance.createAccumulator()), parameters)
+
+  override protected def result(arguments: Seq[FieldVector], row: Int): AnyRef = {
+    val accumulator = instance.createAccumulator()
+    val list = arguments.head.asInstanceOf[ListVector]
+    val columns = list.getDataVector.asInstanceOf[StructVector].getChildrenFromFields.asScala.toSeq
+    if (!list.isNull(row))
+      for (index <- list.getElementStartIndex(row) until list.getElementEndIndex(row)) accumulate(Seq(accumulator), columns, index)
+    instance.getValue(accumulator)
+  }
+}
+
+/** A method with the adaptation of each argument. */
+private final class Invocation(instance: AnyRef, method: Method, leading: Int, parameters: Seq[Field], fits: Seq[Values.Fit]) {
+  private val readers = parameters.map(Values.reader)
+  private val primitive = method.getParameterTypes.drop(leading).map(_.isPrimitive)
+  private val fixed = if (method.isVarArgs) method.getParameterCount - 1 - leading else parameters.length
+
+  def apply(before: Seq[AnyRef], columns: Seq[FieldVector], row: Int): AnyRef = {
+    val values = Array.tabulate[AnyRef](parameters.length) { index =>
+      val value = readers(index)(columns(index), row)
+      if (value == null && index < primitive.length && primitive(index))
+        throw new Values.NotDeclared(s"its argument ${index + 1} is NULL, but ${method.getName} takes ${method.getParameterTypes.apply(leading + index)}")
+      fits(index).adapt(value)
+    }
+    val all =
+      if (!method.isVarArgs) values
+      else values.take(fixed) :+ Values.arrayOf(method.getParameterTypes.last.getComponentType, values.drop(fixed))
+    method.invoke(instance, (before.toArray ++ all): _*)
+  }
+}
+
+private object Invocation {
+
+  /** The public method of that name that takes the `leading` values and then the parameters, with the best fit. Raises [[CallFailure]]. */
+  def apply(instance: AnyRef, name: String, leading: Seq[AnyRef], parameters: Seq[Field]): Invocation = {
+    val named = instance.getClass.getMethods.filter(method => method.getName == name && !method.isBridge && !Modifier.isAbstract(method.getModifiers)).toSeq
+    val fitting = for {
+      method <- named
+      classes <- classesOf(method, leading, parameters.length)
+      fits = parameters.zip(classes).map { case (parameter, kind) => Values.fit(parameter, kind) }
+      if fits.forall(_.isDefined)
+    } yield (fits.flatten.map(_.cost).sum + (if (method.isVarArgs) parameters.length + 1 else 0), method, fits.flatten)
+    fitting.sortBy { case (cost, method, _) => (cost, method.toString) }.headOption match {
+      case Some((_, method, fits)) =>
+        method.setAccessible(true)
+        new Invocation(instance, method, leading.length, parameters, fits)
+      case None =>
+        val known = named.map(method => method.getParameterTypes.map(_.getSimpleName).mkString(s"$name(", ", ", ")")).sorted
+        val has = if (known.isEmpty) s"it has no public method $name" else s"it has ${known.mkString(", ")}"
+        throw new CallFailure(-1, s"the class ${instance.getClass.getName} has no $name for the declared parameters: $has", "")
+    }
+  }
+
+  private def classesOf(method: Method, leading: Seq[AnyRef], count: Int): Option[Seq[Class[_]]] = {
+    val types = method.getParameterTypes.toSeq
+    val starts = types.length >= leading.length && leading.zip(types).forall { case (value, kind) => kind.isInstance(value) }
+    val rest = types.drop(leading.length)
+    if (!starts) None
+    else if (method.isVarArgs && count >= rest.length - 1) Some(rest.init ++ Seq.fill(count - rest.length + 1)(rest.last.getComponentType))
+    else Option.when(rest.length == count)(rest)
+  }
+}

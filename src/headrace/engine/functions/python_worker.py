@@ -1,0 +1,201 @@
+"""Process that runs the functions of one Python module (ADR 58): `python python_worker.py SITE MODULE`, the folder of pyarrow and the file.
+
+Speaks the protocol of `FunctionWorker.scala`. Imports the standard library and pyarrow only, and is run by its path: it sees nothing else.
+A scalar function is called with the values of each row, or once with Arrow arrays if it is vectorized; a table function yields the rows of
+each row; an aggregate is a class whose `accumulate` gets the values of each row of a group, and whose `finish` returns the result.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import queue
+import struct
+import sys
+import threading
+import traceback
+import zoneinfo
+from collections.abc import Callable
+from typing import Any
+
+_HEADER = struct.Struct(">cI")
+_NUMBER = struct.Struct(">i")
+_FRAMES_MAX = 20
+_TEXT_MAX = 1000
+_MODULE = "<function>"
+
+
+class _Failure(Exception):  # noqa: N818 - names what happened
+    """Failure of a function at a row of a batch, -1 without one."""
+
+    def __init__(self, row: int, error: BaseException) -> None:
+        self.row = row
+        kind = type(error)
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        self.message = f"{name}: {str(error)[:_TEXT_MAX]}" if str(error) else name
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _MODULE]
+        self.trace = "\n".join(f"at {frame.name} (line {frame.lineno})" for frame in frames[-_FRAMES_MAX:])
+
+    def content(self) -> bytes:
+        return _NUMBER.pack(self.row) + f"{self.message}\0{self.trace}".encode(errors="replace")
+
+
+class _Function:
+    """A declared function; `kind` is scalar, vectorized, table or aggregate."""
+
+    def __init__(self, kind: str, entry: Any, field: Any) -> None:
+        import pyarrow
+
+        self._pyarrow = pyarrow
+        self._kind = kind
+        self._entry = entry
+        self._type = field.type
+
+    def call(self, batch: Any) -> Any:
+        """Return the results of a batch as an array."""
+        if self._kind == "vectorized":
+            return self._vectorized(batch)
+        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
+        rows = zip(*columns, strict=True) if columns else (() for _ in range(batch.num_rows))
+        results = []
+        for row, arguments in enumerate(rows):
+            try:
+                results.append(self._result(arguments))
+            except Exception as error:  # noqa: BLE001 - the user's
+                raise _Failure(row, error) from None
+        whole = self._pyarrow.types.is_integer(self._type)
+        if whole and any(isinstance(result, float) for result in results):
+            # Arrow would cut the fraction off.
+            raise self._misfit(results)
+        try:
+            return self._pyarrow.array(results, self._type)
+        except (self._pyarrow.ArrowException, TypeError, ValueError, OverflowError):
+            raise self._misfit(results) from None
+
+    def _result(self, arguments: tuple[Any, ...]) -> Any:
+        if self._kind == "table":
+            single = self._type.value_type.num_fields == 1 or not self._pyarrow.types.is_struct(
+                self._type.value_type
+            )
+            return [self._row(value, single) for value in self._entry(*arguments) or ()]
+        if self._kind == "aggregate":
+            group = self._entry()
+            for values in arguments[0] or ():
+                group.accumulate(*values.values())
+            return group.finish()
+        return self._entry(*arguments)
+
+    def _row(self, value: Any, single: bool) -> Any:
+        """Return a row of a table function as a STRUCT: it may be a tuple, a dict, or the bare value of an only column."""
+        kind = self._type.value_type
+        if not self._pyarrow.types.is_struct(kind) or isinstance(value, dict):
+            return value
+        values = value if isinstance(value, tuple | list) else (value,) if single else value
+        if len(values) != kind.num_fields:
+            raise TypeError(f"a row of {len(values)} values where {kind.num_fields} columns are declared")
+        return {kind.field(index).name: item for index, item in enumerate(values)}
+
+    def _vectorized(self, batch: Any) -> Any:
+        try:
+            result = self._entry(*batch.columns)
+            if isinstance(result, self._pyarrow.ChunkedArray):
+                result = result.combine_chunks()
+            if not isinstance(result, self._pyarrow.Array):
+                result = self._pyarrow.array(result, self._type)
+            if len(result) != batch.num_rows:
+                raise ValueError(f"{len(result)} results for {batch.num_rows} rows")
+            return result.cast(self._type)
+        except Exception as error:  # noqa: BLE001
+            raise _Failure(-1, error) from None
+
+    def _misfit(self, results: list[Any]) -> _Failure:
+        """Return the failure of the first result that is not of the declared type."""
+        for row, result in enumerate(results):
+            try:
+                if isinstance(result, float) and self._pyarrow.types.is_integer(self._type):
+                    raise TypeError
+                self._pyarrow.array([result], self._type)
+            except Exception:  # noqa: BLE001 - a value may have any methods
+                error = TypeError(f"it returned {repr(result)[:100]}, which is not of the declared type")
+                return _Failure(row, error)
+        return _Failure(-1, TypeError("its results are not of the declared type"))
+
+
+def main(site: str, module: str) -> None:
+    """Answer frames until standard input ends, also while a function runs."""
+    source, sink = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
+    # What a function prints goes to standard error, never between the frames.
+    os.dup2(2, 1)
+    sys.stdin = io.StringIO()
+    frames: queue.SimpleQueue[tuple[bytes, bytes]] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(source, frames), daemon=True).start()
+    _load_arrow(site)
+    functions: dict[int, _Function] = {}
+    entries: dict[str, Any] = {}
+    while True:
+        kind, content = frames.get()
+        number = _NUMBER.unpack(content[: _NUMBER.size])[0]
+        try:
+            if kind == b"D":
+                functions[number] = _declared(content[_NUMBER.size :], module, entries)
+                answer = b"repeatable"
+            else:
+                answer = _called(functions[number], content[_NUMBER.size :])
+            sink.write(_HEADER.pack(b"O", len(answer)) + answer)
+        except Exception as error:  # noqa: BLE001 - also what values of a type do
+            answer = (error if isinstance(error, _Failure) else _Failure(-1, error)).content()
+            sink.write(_HEADER.pack(b"E", len(answer)) + answer)
+        sink.flush()
+
+
+def _load_arrow(site: str) -> None:
+    """Import pyarrow from its folder: the folder around it, with what else the server has installed, cannot be read."""
+    folder = f"{site}/pyarrow"
+    spec = importlib.util.spec_from_file_location(
+        "pyarrow", f"{folder}/__init__.py", submodule_search_locations=[folder]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError("pyarrow has no loader")
+    zoneinfo.reset_tzpath([*zoneinfo.TZPATH, f"{site}/tzdata/zoneinfo"])
+    sys.modules["pyarrow"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def _read(source: Any, frames: queue.SimpleQueue[tuple[bytes, bytes]]) -> None:
+    while len(header := source.read(_HEADER.size)) == _HEADER.size:
+        kind, length = _HEADER.unpack(header)
+        frames.put((kind, source.read(length)))
+    os._exit(0)
+
+
+def _declared(content: bytes, module: str, entries: dict[str, Any]) -> _Function:
+    import pyarrow
+
+    schema = pyarrow.ipc.open_stream(content).schema
+    facts = {key.decode(): value.decode() for key, value in schema.metadata.items()}
+    try:
+        if not entries:
+            namespace = {"__name__": _MODULE}
+            with open(module, encoding="utf-8") as file:
+                exec(compile(file.read(), _MODULE, "exec"), namespace)  # noqa: S102 - what this process is for
+            entries.update(namespace)
+        entry: Callable[..., Any] = entries[facts["class"]]
+    except Exception as error:  # noqa: BLE001
+        raise _Failure(-1, error) from None
+    return _Function(facts["kind"], entry, schema.field(len(schema) - 1))
+
+
+def _called(function: _Function, content: bytes) -> bytes:
+    import pyarrow
+
+    (batch,) = pyarrow.ipc.open_stream(content)
+    results = pyarrow.RecordBatch.from_arrays([function.call(batch)], ["result"])
+    with io.BytesIO() as file:
+        with pyarrow.ipc.new_stream(file, results.schema) as stream:
+            stream.write_batch(results)
+        return file.getvalue()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

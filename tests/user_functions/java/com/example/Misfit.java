@@ -1,0 +1,22 @@
+package com.example;
+
+import org.apache.flink.table.functions.ScalarFunction;
+
+/** A function that returns what it does not declare, and takes a primitive, any object, or any number of arguments. */
+public class Misfit extends ScalarFunction {
+    public Object eval(String kind) {
+        switch (kind) {
+            case "number": return 1L << 40;
+            case "text": return "text";
+            case "nothing": return null;
+            default: throw new UnsupportedOperationException(kind);
+        }
+    }
+
+    public long eval(long primitive) { return primitive; }
+
+    public String eval(String... parts) { return String.join("+", parts); }
+
+    @Override
+    public boolean isDeterministic() { return false; }
+}

@@ -1,0 +1,230 @@
+"""Functions in Python: values of all types, rows and groups, vectorized calls, failures with their lines, and what they must not get."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from headrace.core.settings import Settings
+from headrace.core.types import parse_type
+from headrace.engine.functions.protocol import CallError, FunctionWorker, WorkerEnded
+from headrace.engine.functions.runtime import FunctionRuntime
+from headrace.planner.physical import UserFunction
+from tests.user_functions.caller import Called
+from tests.user_functions.test_values import VALUES
+
+Declare = Callable[..., Called]
+CODE = """
+import ctypes, os, socket, sys, threading
+
+def same(value):
+    return value
+
+def longer(text, number=1):
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+    return text * number
+
+def words(text):
+    for word in (text or "").split():
+        yield word, len(word)
+
+def letters(text):
+    yield from text
+
+def doubled(numbers):
+    import pyarrow.compute
+    return pyarrow.compute.multiply(numbers, 2)
+
+def short(numbers):
+    return numbers[:1]
+
+def wrong(kind):
+    return {"number": 1, "text": "text", "fraction": 1.5, "huge": 1 << 70}[kind]
+
+class Median:
+    def __init__(self):
+        self.values = []
+
+    def accumulate(self, value):
+        if value is not None:
+            self.values.append(value)
+
+    def finish(self):
+        return sorted(self.values)[len(self.values) // 2] if self.values else None
+
+def escape(action, target):
+    if action == "read":
+        return open(target).read()
+    if action == "list":
+        return str(os.listdir(target))
+    if action == "write":
+        return str(open(target, "w").write("x"))
+    if action == "connect":
+        return str(socket.create_connection(("127.0.0.1", int(target))))
+    if action == "fork":
+        return str(os.fork())
+    if action == "run":
+        return str(os.system(target))
+    if action == "kill":
+        return str(os.kill(int(target), 9))
+    if action == "libc":
+        library = ctypes.CDLL(None, use_errno=True)
+        return str((library.kill(int(target), 9), ctypes.get_errno()))
+    if action == "limit":
+        import resource
+        return str(resource.setrlimit(resource.RLIMIT_DATA, (1 << 40, 1 << 40)))
+    if action == "memory":
+        return str(len(bytearray(1 << 32)))
+    if action == "environment":
+        return str(dict(os.environ))
+    if action == "modules":
+        import headrace
+        return str(headrace)
+    if action == "thread":
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+        thread.join()
+        return "joined"
+    if action == "print":
+        print("x" * 10_000_000)
+        return "printed"
+    if action == "exit":
+        os._exit(3)
+    while action == "hang":
+        pass
+"""
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Iterator[Declare]:
+    """Return a function that declares a function of CODE in a worker of its own."""
+    settings = Settings(data_dir=tmp_path, functions_timeout_ms=20_000)
+    runtime = FunctionRuntime(settings, lambda _digest: CODE.encode())
+    with ExitStack() as stack:
+        stack.callback(runtime.close)
+
+        def declare(name: str, parameters: list[str], result: str, *, kind: str = "scalar") -> Called:
+            function = UserFunction(
+                id=name,
+                signature=f"{name}({', '.join(parameters)})",
+                digest=hashlib.sha256(CODE.encode()).hexdigest(),
+                language="python",
+                class_name=name,
+                kind=kind,  # type: ignore[arg-type]
+                parameters=parameters,
+                arguments=parameters,
+                result=result,
+            )
+            (lent,) = stack.enter_context(runtime.lent([function], "role tester"))
+            types = [parse_type(kind) for kind in parameters]
+            return Called(
+                FunctionWorker(lent.socket), lent.functions[0], types, parse_type(result), lent.timeout_s
+            )
+
+        yield declare
+
+
+def test_values_of_all_types_come_back_as_they_went(python: Declare) -> None:
+    for kind, values in VALUES:
+        rows = [*values, None]
+        expected = [dict(value) if kind.startswith("MAP") and value is not None else value for value in rows]
+        got = python("same", [kind], kind)(*((value,) for value in rows))
+        assert [
+            dict(value) if isinstance(value, list) and kind.startswith("MAP") else value for value in got
+        ] == expected
+
+
+def test_rows_groups_and_arrays(python: Declare) -> None:
+    words = python("words", ["VARCHAR"], "ARRAY<STRUCT<word VARCHAR, length INTEGER>>", kind="table")
+    assert words(("a bc",), (None,)) == [[{"word": "a", "length": 1}, {"word": "bc", "length": 2}], []]
+    assert python("letters", ["VARCHAR"], "ARRAY<VARCHAR>", kind="table")(("ab",)) == [["a", "b"]]
+    median = python("Median", ["BIGINT"], "BIGINT", kind="aggregate")
+    median.declare()
+    median.parameters = [parse_type("ARRAY<STRUCT<f0 BIGINT>>")]
+    assert median(([{"f0": 5}, {"f0": 1}, {"f0": None}, {"f0": 9}],), ([],)) == [5, None]
+    assert python("doubled", ["BIGINT"], "BIGINT", kind="vectorized")((1,), (None,), (4,)) == [2, None, 8]
+    moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    assert python("same", ["TIMESTAMP_LTZ(3)"], "TIMESTAMP_LTZ(3)")((moment,)) == [moment]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "result", "kind", "argument", "message"),
+    [
+        ("longer", ["VARCHAR", "INTEGER"], "VARCHAR", "scalar", ("a", -1), "ValueError: -1 is negative"),
+        (
+            "wrong",
+            ["VARCHAR"],
+            "VARCHAR",
+            "scalar",
+            ("number",),
+            "it returned 1, which is not of the declared type",
+        ),
+        ("wrong", ["VARCHAR"], "BIGINT", "scalar", ("text",), "it returned 'text'"),
+        ("wrong", ["VARCHAR"], "BIGINT", "scalar", ("fraction",), "it returned 1.5"),
+        ("wrong", ["VARCHAR"], "BIGINT", "scalar", ("huge",), "it returned 1180591620717411303424"),
+        ("wrong", ["VARCHAR"], "BIGINT", "scalar", ("missing",), "KeyError: 'missing'"),
+        ("doubled", ["VARCHAR"], "BIGINT", "vectorized", ("a",), "ArrowNotImplementedError"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_of_the_function(
+    python: Declare,
+    name: str,
+    parameters: list[str],
+    result: str,
+    kind: str,
+    argument: tuple[object, ...],
+    message: str,
+) -> None:
+    function = python(name, parameters, result, kind=kind)
+    with pytest.raises(CallError) as caught:
+        function(argument)
+    assert message in caught.value.message
+    if name == "longer":
+        assert (caught.value.trace, caught.value.row) == ("at longer (line 9)", 0)
+
+
+def test_a_result_for_each_row_is_required(python: Declare) -> None:
+    with pytest.raises(CallError, match="1 results for 2 rows"):
+        python("short", ["BIGINT"], "BIGINT", kind="vectorized")((1,), (2,))
+
+
+def test_nothing_but_its_own_is_in_reach(python: Declare, tmp_path: Path) -> None:
+    escape = python("escape", ["VARCHAR", "VARCHAR"], "VARCHAR")
+    secret = tmp_path / "secret"
+    secret.write_text("the key")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for attempt in (
+            ("read", str(secret)),
+            ("read", "/proc/self/environ"),
+            ("read", "/etc/hostname"),
+            ("list", str(tmp_path)),
+            ("write", str(tmp_path / "new")),
+            ("connect", str(server.getsockname()[1])),
+            ("fork", ""),
+            ("kill", str(os.getpid())),
+            ("limit", ""),
+            ("memory", ""),
+            ("modules", ""),
+        ):
+            with pytest.raises(
+                CallError, match=r"PermissionError|MemoryError|ValueError|ModuleNotFoundError"
+            ):
+                escape(attempt)
+    assert escape(("libc", str(os.getpid()))) == ["(-1, 1)"]
+    assert escape(("run", "true")) != ["0"]
+    assert "HEADRACE" not in escape(("environment", ""))[0]
+    assert escape(("thread", ""), ("print", "")) == ["joined", "printed"]
+    with pytest.raises(WorkerEnded):
+        escape(("exit", ""))
+    hanging = python("escape", ["VARCHAR", "VARCHAR"], "VARCHAR")
+    assert hanging(("thread", "")) == ["joined"]
+    with pytest.raises(WorkerEnded, match="not answered"):
+        hanging(("hang", ""), timeout_s=1.5)
