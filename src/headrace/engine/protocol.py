@@ -30,8 +30,8 @@ class _Message(BaseModel):
 
 
 class FunctionLaunch(_Message):
-    """Description of a call of a function of a user: the `command` that starts a worker of its `source`, the frame that declares the function there
-    (base64), the type of its result, and how long a call may take."""
+    """Description of a call of a function of a user: the `command` that starts a worker of its `source`, the frame that declares the
+    function there (base64), the type of its result, and how long a call may take."""
 
     id: str
     signature: str
