@@ -339,8 +339,8 @@ class ExpressionBinder:
         bound = [self.bind(argument) for argument in arguments]
         return call(row, bound, span=span, distinct=distinct)
 
-    def table_function(self, node: exp.Expr) -> Expression:
-        """Return the call of a table function: an ARRAY of its rows. Raises UserError 42804 for any other expression."""
+    def table_function(self, node: exp.Expr) -> tuple[Expression, tuple[tuple[str, DataType], ...]]:
+        """Return the call of a table function, an ARRAY of its rows, and its columns. Raises UserError 42804 for any other expression."""
         name = str(node.this) if isinstance(node, exp.Anonymous) else ""
         overloads = [item for item in self._scope.overloads(name) if item.function.kind is FunctionKind.TABLE]
         if not overloads or is_built_in(name):
@@ -351,7 +351,8 @@ class ExpressionBinder:
                 span=span_of(node),
             )
         arguments = [self.bind(argument) for argument in node.expressions]
-        return user_call(overloads, arguments, distinct=False, span=span_of(node))
+        bound = user_call(overloads, arguments, distinct=False, span=span_of(node))
+        return bound, bound.function.user.columns if bound.function.user is not None else ()
 
     def _filter(self, node: exp.Filter) -> Expression:
         bound = self.bind(node.this)

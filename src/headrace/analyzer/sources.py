@@ -366,19 +366,16 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
 
 def _bind_table_function(node: exp.Unnest, left: LogicalNode, binder: ExpressionBinder) -> Unnest:
     """Return `left`, each row once for every row of a table function; its columns are called as the function declares, or by the alias."""
-    array = binder.table_function(node.expressions[0])
-    element = array.type.element if isinstance(array.type, Array) else array.type
-    declared = element.fields if isinstance(element, Struct) else ()
+    array, declared = binder.table_function(node.expressions[0])
     alias = node.args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
-    names = names or [name for name, _ in declared] or ["f0"]
-    kinds = [kind for _, kind in declared] or [element]
-    if len(names) != len(kinds):
+    names = names or [name for name, _ in declared]
+    if len(names) != len(declared):
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"the table function returns {len(kinds)} columns, but the alias names {len(names)}",
-            hint=f"Name each column: AS t({', '.join(f'column_{place}' for place in range(1, len(kinds) + 1))}).",
+            f"the table function returns {len(declared)} columns, but the alias names {len(names)}",
+            hint=f"Name each column: AS t({', '.join(name for name, _ in declared)}).",
             span=span_of(node),
         )
-    columns = tuple(Column(name, kind) for name, kind in zip(names, kinds, strict=True))
+    columns = tuple(Column(name, kind) for name, (_, kind) in zip(names, declared, strict=True))
     return Unnest(left, array, (alias.name if alias is not None else "") or "unnest", columns, None)

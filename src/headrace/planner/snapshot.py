@@ -24,6 +24,7 @@ from headrace.analyzer.logical import (
     Sort,
     Subquery,
     Union,
+    Unnest,
 )
 from headrace.analyzer.plan import LogicalPlan
 from headrace.catalog.objects import Relation
@@ -32,6 +33,7 @@ from headrace.core.internal_columns import PREFIX
 from headrace.core.names import quote
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import Array, Struct
 from headrace.planner.duckdb_sql import DUCKDB
 from headrace.planner.expression_sql import Dialect, ExpressionSql
 from headrace.planner.physical import UserFunction
@@ -139,6 +141,8 @@ class _Printer:
                 return f"{self._table(node)} AS {self._quoted(node.alias)}"
             case Subquery():
                 return f"({self.query(node.input)}) AS {self._quoted(node.alias)}"
+            case Unnest() if self._dialect is DUCKDB:
+                return f"{self._source(node.input, conditions)} CROSS JOIN {self._unnested(node)}"
             case SingleRow():
                 return f"(SELECT 1) AS {self._quoted(f'{PREFIX}row')}"
             case SnapshotJoin():
@@ -151,3 +155,22 @@ class _Printer:
             f"{type(node).__name__.upper()} is not supported in a query of materialized views or tables",
             hint="Compute it in the query of a materialized view.",
         )
+
+    def _unnested(self, node: Unnest) -> str:
+        """Return the elements of an array, which is computed once for a row."""
+        array, element, place = (self._quoted(f"{PREFIX}{name}") for name in ("array", "element", "place"))
+        kind = node.array.type.element if isinstance(node.array.type, Array) else node.array.type
+        fields = (
+            [name for name, _ in kind.fields] if isinstance(kind, Struct) and len(node.columns) > 1 else []
+        )
+        values = [f"{element}.{self._quoted(name)}" for name in fields] or [element]
+        columns = [
+            f"{value} AS {self._quoted(column.name)}"
+            for value, column in zip(values, node.columns, strict=True)
+        ]
+        if node.ordinality is not None:
+            columns.append(f"{place} AS {self._quoted(node.ordinality.name)}")
+        rows = f"(SELECT {self._sql.text(node.array)} AS {array})"
+        parts = f"unnest({array}) AS {element}, generate_subscripts({array}, 1) AS {place}"
+        elements = f"(SELECT {parts} FROM {rows})"  # noqa: S608 - printed from a checked plan
+        return f"LATERAL (SELECT {', '.join(columns)} FROM {elements}) AS {self._quoted(node.alias)}"  # noqa: S608

@@ -47,9 +47,18 @@ class Implementation:
 
     @property
     def result(self) -> DataType:
-        """The type of a call: of a table function an ARRAY of its rows."""
+        """The type of a call: of a table function an ARRAY of its rows, which are values if they have one column."""
         returns = self.function.returns
-        return Array(returns) if self.function.kind is FunctionKind.TABLE else returns
+        if self.function.kind is not FunctionKind.TABLE:
+            return returns
+        kinds = [kind for _, kind in self.columns]
+        return Array(returns if len(kinds) > 1 else kinds[0])
+
+    @property
+    def columns(self) -> tuple[tuple[str, DataType], ...]:
+        """The columns of a table function; the name of the only one may be Flink's."""
+        returns = self.function.returns
+        return returns.fields if isinstance(returns, Struct) else (("f0", returns),)
 
     @property
     def arguments(self) -> tuple[DataType, ...]:

@@ -75,10 +75,7 @@ class _Function:
 
     def _result(self, arguments: tuple[Any, ...]) -> Any:
         if self._kind == "table":
-            single = self._type.value_type.num_fields == 1 or not self._pyarrow.types.is_struct(
-                self._type.value_type
-            )
-            return [self._row(value, single) for value in self._entry(*arguments) or ()]
+            return [self._row(value) for value in self._entry(*arguments) or ()]
         if self._kind == "aggregate":
             group = self._entry()
             for values in arguments[0] or ():
@@ -86,15 +83,16 @@ class _Function:
             return group.finish()
         return self._entry(*arguments)
 
-    def _row(self, value: Any, single: bool) -> Any:
-        """Return a row of a table function as a STRUCT: it may be a tuple, a dict, or the bare value of an only column."""
+    def _row(self, value: Any) -> Any:
+        """Return a row of a table function: a STRUCT of a tuple or a dict, or the value of the only column, which may be a tuple of one."""
         kind = self._type.value_type
-        if not self._pyarrow.types.is_struct(kind) or isinstance(value, dict):
+        if isinstance(value, dict):
             return value
-        values = value if isinstance(value, tuple | list) else (value,) if single else value
-        if len(values) != kind.num_fields:
-            raise TypeError(f"a row of {len(values)} values where {kind.num_fields} columns are declared")
-        return {kind.field(index).name: item for index, item in enumerate(values)}
+        if not self._pyarrow.types.is_struct(kind):
+            return value[0] if isinstance(value, tuple) and len(value) == 1 else value
+        if len(value) != kind.num_fields:
+            raise TypeError(f"a row of {len(value)} values where {kind.num_fields} columns are declared")
+        return {kind.field(index).name: item for index, item in enumerate(value)}
 
     def _vectorized(self, batch: Any) -> Any:
         try:

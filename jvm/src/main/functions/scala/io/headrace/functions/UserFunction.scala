@@ -68,7 +68,7 @@ private final class Scalar(override val instance: ScalarFunction, parameters: Se
 private final class Table(override val instance: TableFunction[AnyRef], parameters: Seq[Field], override val written: Field) extends UserFunction {
   private val eval = Invocation(instance, "eval", Nil, parameters)
   private val collected = new ArrayBuffer[AnyRef]
-  private val isRow = written.getChildren.get(0).getChildren.size == 1
+  private val isOneColumn = written.getChildren.get(0).getChildren.isEmpty
 
   instance.setCollector(new Collector[AnyRef] {
     override def collect(value: AnyRef): Unit = {
@@ -81,17 +81,17 @@ private final class Table(override val instance: TableFunction[AnyRef], paramete
   override protected def result(arguments: Seq[FieldVector], row: Int): AnyRef = {
     collected.clear()
     eval(Nil, arguments, row)
-    collected.map(value => if (isRow) Table.asRow(value) else value).asJava
+    collected.map(value => if (isOneColumn) Table.onlyField(value) else value).asJava
   }
 }
 
 private object Table {
   val RowsMax = 1000000
 
-  /** A table of one column may be collected as bare values. */
-  private def asRow(value: AnyRef): AnyRef = value match {
-    case row: org.apache.flink.types.Row => row
-    case bare                            => org.apache.flink.types.Row.of(bare)
+  /** The rows of a table of one column are values, which may be collected as rows. */
+  private def onlyField(value: AnyRef): AnyRef = value match {
+    case row: org.apache.flink.types.Row if row.getArity == 1 => row.getField(0)
+    case bare                                                 => bare
   }
 }
 
