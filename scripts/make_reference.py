@@ -15,7 +15,11 @@ from typing import Any
 
 from headrace.analyzer.functions import OPERATORS_BY_NAME, SYNONYMS, WINDOW_FUNCTIONS
 from headrace.analyzer.functions.aggregates import AGGREGATES
-from headrace.analyzer.functions.scalars import COLLECTIONS, CONDITIONALS, JSON, MATHEMATICS, TEXTS
+from headrace.analyzer.functions.arrays import COLLECTIONS
+from headrace.analyzer.functions.encodings import ENCODINGS
+from headrace.analyzer.functions.json import JSON
+from headrace.analyzer.functions.regular_expressions import REGULAR_EXPRESSIONS
+from headrace.analyzer.functions.scalars import CONDITIONALS, MATHEMATICS, TEXTS
 from headrace.analyzer.functions.signature import Function, ParameterKind
 from headrace.analyzer.functions.temporals import TEMPORALS
 from headrace.analyzer.properties import DIALECT
@@ -50,7 +54,9 @@ GROUPS: dict[str, Sequence[Function]] = {
     "Window functions": tuple(WINDOW_FUNCTIONS.values()),
     "Conditions": CONDITIONALS,
     "Numbers": MATHEMATICS,
-    "Text, hashes": TEXTS,
+    "Text": TEXTS,
+    "Regular expressions": REGULAR_EXPRESSIONS,
+    "Encodings, hashes": ENCODINGS,
     "Dates and times": TEMPORALS,
     "Arrays and maps": COLLECTIONS,
     "JSON": JSON,
@@ -60,6 +66,10 @@ FORMS = {
     "NOT": "NOT a",
     "DIV": "a / b",
     "IS NULL": "a IS NULL",
+    "IS JSON": "a IS JSON [VALUE]",
+    "IS JSON SCALAR": "a IS JSON SCALAR",
+    "IS JSON ARRAY": "a IS JSON ARRAY",
+    "IS JSON OBJECT": "a IS JSON OBJECT",
     "IS TRUE": "a IS TRUE",
     "IS FALSE": "a IS FALSE",
     "BETWEEN": "a BETWEEN b AND c",

@@ -137,6 +137,17 @@ def bound_item(text: str, *, view: bool) -> Expression | None:
     return root.items[0].expression
 
 
+def is_in_views(text: str, kind: DataType) -> bool:
+    """True when a query of views has all functions of an aggregate of a column x."""
+    try:
+        bind(select_of(f"SELECT {text} AS y FROM v"), _context(RelationKind.MATERIALIZED_VIEW, f"x {kind}"))
+    except UserError as error:
+        if error.state is SqlState.FEATURE_NOT_SUPPORTED:
+            return False
+        raise
+    return True
+
+
 def in_parts(ask: Callable[[str], Rows], items: Sequence[str], size: int) -> Rows:
     """The cells of many expressions for every row of `v`, by its column `n`, asked for `size` of them at a time."""
     rows: dict[int, list[Cell]] = {}

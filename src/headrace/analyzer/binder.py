@@ -180,7 +180,8 @@ class SelectBinder:
         reachable = tuple(source for source in outer if source.alias not in aliases)
         self._bounded = is_snapshot(sources)
         named = frozenset(item.alias for item in self._node.expressions if isinstance(item, exp.Alias))
-        self._binder = ExpressionBinder(replace(self._scope, outer=reachable, aliases=named), self._scalar)
+        scope = replace(self._scope, outer=reachable, aliases=named, database=self._context.session.database)
+        self._binder = ExpressionBinder(scope, self._scalar)
         where = self._node.args.get("where")
         if where is None:
             return self._limited(resolved(sources, [])), []

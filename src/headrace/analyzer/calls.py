@@ -7,16 +7,17 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from headrace.analyzer.coercion import as_type, unify
-from headrace.analyzer.expressions import Call, Case, Cast, ColumnReference, Expression, Literal
-from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME, lookup
-from headrace.analyzer.functions.scalars import JSON_STATES
-from headrace.analyzer.functions.signature import Function, function
+from headrace.analyzer.composed_calls import ComposedCalls
+from headrace.analyzer.expressions import Call, Case, ColumnReference, Expression, Literal
+from headrace.analyzer.functions import CATALOGUE, lookup
+from headrace.analyzer.functions.composed import ROW
+from headrace.analyzer.functions.signature import Function
 from headrace.analyzer.functions.temporals import EXTRACT_FIELDS, TRUNCATIONS
 from headrace.analyzer.invocation import call, equality
+from headrace.analyzer.json_calls import check_path
 from headrace.analyzer.logical import SourceColumns
 from headrace.analyzer.scope import Scope
-from headrace.analyzer.typing import is_temporal, is_text
-from headrace.core import json_path
+from headrace.analyzer.typing import is_temporal
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.internal_columns import ROW_HEADERS, ROW_KEY, ROW_METADATA, ROW_TIME
 from headrace.core.sqlstate import SqlState
@@ -24,38 +25,14 @@ from headrace.core.suggestions import suggestion
 from headrace.core.types import (
     BIGINT,
     BYTES,
+    INTEGER,
     TIMESTAMP_LTZ,
     VARCHAR,
-    Array,
-    DataType,
     Map,
-    Struct,
     Timestamp,
     is_numeric,
-    is_primitive,
 )
-from headrace.sql.ast import JsonCall, span_of, type_of
-
-_FROM_JSON = function(
-    "FROM_JSON",
-    "text",
-    VARCHAR,
-    "A JSON text as a typed value.",
-    spark="headrace_from_json(CAST({0} AS BINARY), {type_text}, 'any').value",
-)
-ROW = function(
-    "ROW",
-    "any, ...",
-    lambda kinds: Struct(tuple((f"f{index}", kind) for index, kind in enumerate(kinds))),
-    "The arguments as a STRUCT with fields f0, f1, ….",
-    spark=lambda arguments: (
-        "named_struct(" + ", ".join(f"'f{i}', {text}" for i, text in enumerate(arguments)) + ")"
-    ),
-    duckdb=lambda arguments: (
-        "struct_pack(" + ", ".join(f"f{i} := {text}" for i, text in enumerate(arguments)) + ")"
-    ),
-    never_null=True,
-)
+from headrace.sql.ast import span_of
 
 
 class Special:
@@ -82,6 +59,7 @@ class Special:
             "NVL": self._alternatives,
             "IF": self._if,
             "TYPEOF": self._typeof,
+            **ComposedCalls(bind, scope.database).calls,
             **dict.fromkeys(("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"), self._json_call),
         }
 
@@ -155,14 +133,20 @@ class Special:
         return self._truncated(self._bind(node.expressions[0]), node.expressions[1], span_of(node))
 
     def _ceil(self, node: exp.Anonymous) -> Expression:
-        if len(node.expressions) == 2 and isinstance(node.expressions[1], exp.Var):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "CEIL(time TO unit) is not supported",
-                hint="Use FLOOR(time TO unit) + INTERVAL '1' unit.",
-                span=span_of(node),
-            )
-        return self._plain("CEIL", node)
+        if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Var):
+            return self._plain("CEIL", node)
+        span, unit = span_of(node), node.expressions[1]
+        operand = self._bind(node.expressions[0])
+        floor = self._truncated(operand, unit, span)
+        one = Literal(type=INTEGER, text="1", nullable=False)
+        following = call(lookup("TIMESTAMPADD"), [_unit(unit, TRUNCATIONS), one, floor], span=span)
+        return Case(
+            branches=((equality(floor, operand), as_type(floor, following.type)),),
+            otherwise=following,
+            type=following.type,
+            nullable=operand.nullable,
+            span=span,
+        )
 
     def _date_trunc(self, node: exp.Anonymous) -> Expression:
         if len(node.expressions) != 2:
@@ -201,6 +185,8 @@ class Special:
 
     def _to_timestamp_ltz(self, node: exp.Anonymous) -> Expression:
         arguments = [self._bind(argument) for argument in node.expressions]
+        if len(arguments) == 1 and is_numeric(arguments[0].type):
+            arguments.append(Literal(type=INTEGER, text="3", nullable=False))
         if len(arguments) == 2 and is_numeric(arguments[0].type):
             precision = arguments[1]
             if not isinstance(precision, Literal) or precision.text not in ("0", "3"):
@@ -272,43 +258,11 @@ class Special:
         arguments = [self._bind(node.this), *([self._bind(characters)] if characters is not None else [])]
         return call(CATALOGUE[name], arguments, span=span_of(node))
 
-    def json(self, node: JsonCall) -> Expression:
-        """Return JSON_VALUE and JSON_QUERY with RETURNING, ON EMPTY or ON ERROR."""
-        name, span = str(node.args["name"]).upper(), span_of(node)
-        arguments = [self._bind(node.this), self._bind(node.args["path"])]
-        _check_path(arguments[1])
-        extracted: Expression = call(CATALOGUE[name], arguments, span=span)
-        result = extracted
-        if node.args.get("returning") is not None:
-            result = _json_as(extracted, type_of(node), span, scalar=name == "JSON_VALUE")
-        state = call(JSON_STATES[name], arguments, span=span)
-        branches: list[tuple[Expression, Expression]] = []
-        for clause in ("on_empty", "on_error"):
-            action = node.args.get(clause)
-            if action is None or action == "NULL":
-                continue
-            if not isinstance(action, exp.Expr):
-                raise UserError(
-                    SqlState.FEATURE_NOT_SUPPORTED,
-                    f"{name} … {action} {clause.replace('_', ' ').upper()} is not supported",
-                    hint="Use NULL or DEFAULT value.",
-                    span=span,
-                )
-            case = equality(state, Literal(type=VARCHAR, text=clause.removeprefix("on_"), nullable=False))
-            if clause == "on_error" and result is not extracted:
-                case = call(OPERATORS_BY_NAME["OR"], [case, _misfit(extracted, result)], span=span)
-            branches.append((case, self._bind(action)))
-        if not branches:
-            return result
-        values, kind = unify([result, *(value for _, value in branches)], f"the DEFAULT of {name}", span)
-        cases = tuple((case, value) for (case, _), value in zip(branches, values[1:], strict=True))
-        return Case(branches=cases, otherwise=values[0], type=kind, span=span)
-
     def _json_call(self, node: exp.Anonymous) -> Expression:
         name = str(node.this).upper()
         arguments = [self._bind(argument) for argument in node.expressions]
         if len(arguments) > 1:
-            _check_path(arguments[1])
+            check_path(arguments[1])
         return call(CATALOGUE[name], arguments, span=span_of(node))
 
     def _plain(self, name: str, node: exp.Anonymous) -> Expression:
@@ -348,46 +302,3 @@ def _unit(node: exp.Expr, known: tuple[str, ...]) -> Literal:
             span=span_of(node),
         )
     return Literal(type=VARCHAR, text=unit, nullable=False, span=span_of(node))
-
-
-def _check_path(path: Expression) -> None:
-    if (
-        isinstance(path, Literal)
-        and is_text(path.type)
-        and path.text is not None
-        and json_path.parse(path.text) is None
-    ):
-        raise UserError(
-            SqlState.SYNTAX_ERROR,
-            f"{path.text!r} is not a path into a JSON text",
-            hint="A path is $ and steps, such as '$.name', '$.\"a b\"', '$.list[0]' or '$.list[*]', with lax or strict before it.",
-            span=path.span,
-        )
-
-
-def _misfit(extracted: Expression, result: Expression) -> Expression:
-    """Return an expression that raises an error: the JSON item is not of the RETURNING type."""
-    missing = call(OPERATORS_BY_NAME["IS NULL"], [result], span=result.span)
-    absent = call(OPERATORS_BY_NAME["IS NULL"], [extracted], span=extracted.span)
-    present = call(OPERATORS_BY_NAME["NOT"], [absent], span=extracted.span)
-    return call(OPERATORS_BY_NAME["AND"], [present, missing], span=extracted.span)
-
-
-def _json_as(operand: Expression, kind: DataType, span: Span | None, *, scalar: bool) -> Expression:
-    if scalar or is_primitive(kind):
-        if not is_primitive(kind):
-            raise UserError(
-                SqlState.DATATYPE_MISMATCH,
-                f"JSON_VALUE cannot return {kind}",
-                hint="Use JSON_QUERY.",
-                span=span,
-            )
-        return Cast(operand=operand, type=kind, safe=True, span=span)
-    if not isinstance(kind, Array):
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"JSON_QUERY … RETURNING {kind} is not supported",
-            hint="Use RETURNING ARRAY<…>, or leave RETURNING out for a VARCHAR.",
-            span=span,
-        )
-    return Call(function=_FROM_JSON, arguments=(operand,), type=kind, span=span)

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from headrace.analyzer.calls import Special
 from headrace.analyzer.coercion import cast_literal, literal_as, unify
+from headrace.analyzer.composed_calls import whole_rows
 from headrace.analyzer.expressions import (
     STAR,
     Call,
@@ -21,13 +22,15 @@ from headrace.analyzer.expressions import (
     Expression,
     FieldAccess,
     Literal,
-    aggregates,
     over_rows,
+    with_operands,
 )
-from headrace.analyzer.functions import OPERATORS_BY_NAME, is_built_in, lookup
+from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME, is_aggregate, is_built_in, lookup
+from headrace.analyzer.functions.composed import ROW
 from headrace.analyzer.functions.operators import is_division_of_integers
 from headrace.analyzer.functions.resolver import Implementation
-from headrace.analyzer.invocation import COMPARISONS, call
+from headrace.analyzer.invocation import COMPARISONS, call, conjunction
+from headrace.analyzer.json_calls import bind_json
 from headrace.analyzer.over import bind_over, filtered
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.typing import DECIMAL_PRECISION_MAX, castable, common, is_temporal, is_text
@@ -101,6 +104,11 @@ class ExpressionBinder:
             exp.In: self._in,
             exp.Between: self._between,
             exp.Like: self._like,
+            exp.SimilarTo: self._similar,
+            exp.Tuple: lambda node: call(
+                ROW, [self.bind(part) for part in node.expressions], span=span_of(node)
+            ),
+            exp.Overlaps: self._overlaps,
             exp.Escape: self._escape,
             exp.Cast: self._cast,
             exp.TryCast: self._cast,
@@ -111,7 +119,7 @@ class ExpressionBinder:
             exp.Filter: self._filter,
             exp.Exists: self._subquery,
             exp.Subquery: scalar or self._subquery,
-            JsonCall: self._special.json,
+            JsonCall: lambda node: bind_json(node, self.bind),
             exp.Extract: self._special.extract,
             exp.Trim: self._special.trim,
         }
@@ -125,7 +133,6 @@ class ExpressionBinder:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"{type(node).__name__.upper()} is not supported in an expression",
-                hint="Use LIKE, or REGEXP(text, pattern)." if isinstance(node, exp.SimilarTo) else None,
                 span=span_of(node),
             )
         return branch(node)
@@ -218,9 +225,7 @@ class ExpressionBinder:
             return self._operator("IS NULL", [operand], node)
         if isinstance(test, exp.Boolean):
             return self._operator("IS TRUE" if test.this else "IS FALSE", [operand], node)
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED, "expected IS [NOT] NULL, TRUE or FALSE", span=span_of(node)
-        )
+        return self._operator(f"IS {test.name}", [operand], node)
 
     def _in(self, node: exp.In) -> Expression:
         if node.args.get("query") is not None:
@@ -233,14 +238,50 @@ class ExpressionBinder:
         operand = self.bind(node.this)
         low = _comparable(operand, self.bind(node.args["low"]), what="BETWEEN")[1]
         high = _comparable(operand, self.bind(node.args["high"]), what="BETWEEN")[1]
-        return self._operator("BETWEEN", [operand, low, high], node)
+        within = self._operator("BETWEEN", [operand, low, high], node)
+        if not node.args.get("symmetric"):
+            return within
+        return self._operator("OR", [within, self._operator("BETWEEN", [operand, high, low], node)], node)
+
+    def _overlaps(self, node: exp.Overlaps) -> Expression:
+        """Return OVERLAPS as comparisons: each period, in either order, starts no later than the other ends."""
+        (first, last), (other_first, other_last) = (
+            self._period(period) for period in (node.this, node.expression)
+        )
+        return conjunction(
+            [
+                self._operator("<=", [first, other_last], node),
+                self._operator("<=", [other_first, last], node),
+            ]
+        )
+
+    def _period(self, node: exp.Tuple) -> tuple[Expression, Expression]:
+        bounds = [self.bind(part) for part in node.expressions]
+        if len(bounds) != 2 or not is_temporal(bounds[0].type):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                "OVERLAPS requires two periods of a DATE or TIMESTAMP and its end",
+                hint="Write (start, end) OVERLAPS (start, INTERVAL '1' HOUR), for example.",
+                span=span_of(node),
+            )
+        start, end = bounds
+        if end.type == INTERVAL:
+            end = self._operator("+", [start, end], node)
+        times, _ = unify([start, _comparable(start, end)[1]], "the bounds of OVERLAPS", span_of(node))
+        earliest, latest = (
+            call(CATALOGUE[name], times, span=span_of(node)) for name in ("LEAST", "GREATEST")
+        )
+        return earliest, latest
 
     def _like(self, node: exp.Like) -> Expression:
         return self._operator("LIKE", [self.bind(node.this), self.bind(node.expression)], node)
 
+    def _similar(self, node: exp.SimilarTo) -> Expression:
+        return self._operator("SIMILAR TO", [self.bind(node.this), self.bind(node.expression)], node)
+
     def _escape(self, node: exp.Escape) -> Expression:
         like = node.this
-        if not isinstance(like, exp.Like):
+        if not isinstance(like, exp.Like | exp.SimilarTo):
             raise UserError(SqlState.FEATURE_NOT_SUPPORTED, "ESCAPE belongs to LIKE", span=span_of(node))
         escape = self.bind(node.expression)
         # A character beyond U+FFFF is two to Spark.
@@ -251,7 +292,8 @@ class ExpressionBinder:
                 hint="Write ESCAPE '!', for example, and !% for a percent sign in the pattern.",
                 span=escape.span or span_of(node),
             )
-        return self._operator("LIKE", [self.bind(like.this), self.bind(like.expression), escape], node)
+        name = "LIKE" if isinstance(like, exp.Like) else "SIMILAR TO"
+        return self._operator(name, [self.bind(like.this), self.bind(like.expression), escape], node)
 
     def _cast(self, node: exp.Cast) -> Expression:
         operand, target, span = self.bind(node.this), type_of(node), span_of(node)
@@ -337,6 +379,8 @@ class ExpressionBinder:
                 )
             return Call(function=row, arguments=(STAR,), type=BIGINT, nullable=False, span=span)
         bound = [self.bind(argument) for argument in arguments]
+        if row.name == "COUNT" and distinct and len(bound) > 1:
+            bound = [whole_rows(bound, span)]
         return call(row, bound, span=span, distinct=distinct)
 
     def table_function(self, node: exp.Expr) -> tuple[Expression, tuple[tuple[str, DataType], ...]]:
@@ -354,18 +398,24 @@ class ExpressionBinder:
         bound = user_call(overloads, arguments, distinct=False, span=span_of(node))
         return bound, bound.function.user.columns if bound.function.user is not None else ()
 
+    def _is_aggregate(self, name: str) -> bool:
+        overloads = () if is_built_in(name) else self._scope.overloads(name)
+        return is_aggregate(name) or any(item.function.kind is FunctionKind.AGGREGATE for item in overloads)
+
     def _filter(self, node: exp.Filter) -> Expression:
         bound = self.bind(node.this)
-        if isinstance(bound, Call) and bound.function.user is not None and aggregates(bound):
-            (rows,) = aggregates(bound)
-            condition = self.condition(node.expression.this, "FILTER")
-            return replace(bound, arguments=(replace(rows, arguments=filtered(rows.arguments, condition)),))
-        if not isinstance(bound, Call) or not bound.function.aggregate:
+        if not isinstance(node.this, exp.Anonymous) or not self._is_aggregate(node.this.name):
             raise UserError(
                 SqlState.SYNTAX_ERROR, "FILTER requires an aggregate such as COUNT(*)", span=span_of(node)
             )
         condition = self.condition(node.expression.this, "FILTER")
-        return replace(bound, arguments=filtered(bound.arguments, condition))
+
+        def with_filter(part: Expression) -> Expression:
+            if isinstance(part, Call) and part.function.aggregate:
+                return replace(part, arguments=filtered(part.arguments, condition))
+            return with_operands(part, with_filter)
+
+        return with_filter(bound)
 
     def _subquery(self, node: exp.Expr) -> Expression:
         raise UserError(

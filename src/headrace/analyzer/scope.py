@@ -27,6 +27,7 @@ class Scope:
     `outer` are the sources of the SELECT that a subquery of WHERE stands in: they are looked at last.
     `aliases` are those of the SELECT list, which are no columns yet: an error explains that.
     `overloads` returns the users' functions of a name.
+    `database` is that of the session; None where an expression cannot depend on it.
     """
 
     sources: tuple[SourceColumns, ...]
@@ -34,6 +35,7 @@ class Scope:
     outer: tuple[SourceColumns, ...] = ()
     aliases: frozenset[str] = frozenset()
     overloads: Overloads = no_overloads
+    database: str | None = None
 
     def source(self, alias: str, *, span: Span | None) -> SourceColumns:
         """Return the source called `alias`; raises UserError 3D020."""

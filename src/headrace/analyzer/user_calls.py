@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from headrace.analyzer.calls import ROW
 from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expressions import Call, Expression
 from headrace.analyzer.functions import CATALOGUE
+from headrace.analyzer.functions.composed import ROW
 from headrace.analyzer.functions.resolver import Implementation
 from headrace.analyzer.invocation import call
 from headrace.analyzer.typing import common
@@ -25,9 +24,6 @@ from headrace.core.types import (
     Varchar,
     is_numeric,
 )
-
-_ROWS = replace(CATALOGUE["COLLECT"], duckdb="list({0}) FILTER (WHERE {0} IS NOT NULL)")
-"""The rows of a group, each a STRUCT. Those that FILTER leaves out are NULL."""
 
 
 def user_call(
@@ -62,7 +58,7 @@ def user_call(
             hint="SELECT DISTINCT in a subquery, and aggregate its rows.",
             span=span,
         )
-    rows = call(_ROWS, [call(ROW, values, span=span)], span=span)
+    rows = call(CATALOGUE["COLLECT"], [call(ROW, values, span=span)], span=span)
     return call(chosen.callable, [rows], span=span)
 
 

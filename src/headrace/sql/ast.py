@@ -12,12 +12,15 @@ A query is `Select`: sqlglot's tree, with these rules of ours.
     call            every call with ordinary arguments is exp.Anonymous: `this` is the folded name (a str), `expressions`
                     the arguments as written, aggregates included. `count(*)` has one exp.Star, `f(DISTINCT x, y)` one
                     exp.Distinct. `ARRAY[…]`, `MAP[…]`, `CURRENT_TIMESTAMP`, `SUBSTRING(x FROM 1 FOR 2)`,
-                    `POSITION(x IN y)` and `FLOOR(t TO DAY)` become such calls too (a unit is exp.Var)
+                    `POSITION(x IN y)` and `FLOOR(t TO DAY)` become such calls too (a unit is exp.Var), and so do
+                    `JSON_OBJECT(KEY k VALUE v)` and its like (`NULL ON NULL` is a last exp.Var);
+                    `ARRAY_AGG(x IGNORE NULLS)` has an exp.IgnoreNulls
     subqueries      exp.Subquery, in FROM, as a value, in exp.Exists (`this`) and exp.In (`query`); set operations are
                     exp.Union, exp.Intersect and exp.Except
     after a call    exp.Filter (its condition an exp.Where) and, around it or the call, exp.Window
     own syntax      exp.Cast and exp.TryCast (`type_of(node)` gives the target), exp.Case, exp.Extract, exp.Trim,
-                    exp.Interval, JsonCall; `DATE '…'` and `TIMESTAMP '…'` are exp.Cast of a string
+                    exp.Interval, JsonCall, exp.Tuple for `(a, b)`, exp.Overlaps of two of those; `IS JSON …` is exp.Is with an
+                    exp.Var; `DATE '…'` and `TIMESTAMP '…'` are exp.Cast of a string
     negation        exp.Not around exp.Is, exp.In, exp.Between, exp.Like (never an argument of those)
     places          `span_of(node)` for any node
 
@@ -200,10 +203,12 @@ class TypeName(exp.Expression):
 
 
 class JsonCall(exp.Expression):
-    """JSON_VALUE or JSON_QUERY with clauses after the path; without clauses it is an ordinary call.
+    """JSON_VALUE, JSON_QUERY or JSON_EXISTS with clauses after the path; without clauses it is an ordinary call.
 
-    Arguments: `name` 'json_value' | 'json_query', `this` the document, `path`, `returning` TypeName or None,
+    Arguments: `name` 'json_value' | 'json_query' | 'json_exists', `this` the document, `path`, `returning` TypeName or None,
+    `wrapper` 'WITHOUT' | 'CONDITIONAL' | 'UNCONDITIONAL' or None,
     `on_empty` and `on_error` 'NULL' | 'ERROR' | 'EMPTY ARRAY' | 'EMPTY OBJECT' or an expression (DEFAULT), or None.
+    The `on_error` of JSON_EXISTS is 'TRUE' | 'FALSE' | 'UNKNOWN' | 'ERROR'.
     """
 
     arg_types = {  # noqa: RUF012
@@ -211,6 +216,7 @@ class JsonCall(exp.Expression):
         "this": True,
         "path": True,
         "returning": False,
+        "wrapper": False,
         "on_empty": False,
         "on_error": False,
     }

@@ -35,6 +35,12 @@ DATE_PARTS = (
 )
 
 
+JSON_OBJECTS = frozenset({"json_object", "json_objectagg"})
+"""Calls whose arguments are keys and values in turn; a last exp.Var is their `ON NULL`."""
+_JSON_NULLS = ("NULL", "ABSENT")
+_JSON_ANSWERS = ("TRUE", "FALSE", "UNKNOWN", "ERROR")
+
+
 class CallParser(Protocol):
     """The parser of expressions, as the syntax of a call uses it."""
 
@@ -123,6 +129,30 @@ def _substring(query: CallParser) -> exp.Expr:
     return exp.Anonymous(this="substring", expressions=arguments)
 
 
+def _overlay(query: CallParser) -> exp.Expr:
+    arguments = [query.parse_operand()]
+    if query.take("PLACING"):
+        arguments.append(query.parse_operand())
+        if not query.take("FROM"):
+            query.fail("FROM and a position")
+        arguments.append(query.parse_operand())
+        if query.take("FOR"):
+            arguments.append(query.parse_operand())
+    else:
+        while query.take(","):
+            arguments.append(query.parse_operand())
+    return exp.Anonymous(this="overlay", expressions=arguments)
+
+
+def _array_agg(query: CallParser) -> exp.Expr:
+    arguments = query.parse_arguments()
+    if query.take("IGNORE", "NULLS"):
+        arguments = [exp.IgnoreNulls(this=argument) for argument in arguments]
+    else:
+        query.take("RESPECT", "NULLS")
+    return exp.Anonymous(this="array_agg", expressions=arguments)
+
+
 def _position(query: CallParser) -> exp.Expr:
     arguments = [query.parse_operand()]
     if not query.take("IN") and not query.take(","):
@@ -168,9 +198,14 @@ def _json(name: str) -> Callable[[CallParser], exp.Expr]:
             query.fail("',' and a path such as '$.name'")
         path = query.parse_operand()
         clauses: dict[str, exp.Expr | str] = {}
-        if query.take("RETURNING"):
+        if name == "json_exists":
+            answer = next((word for word in _JSON_ANSWERS if query.take(word, "ON", "ERROR")), None)
+            clauses = {} if answer is None else {"on_error": answer}
+        elif query.take("RETURNING"):
             clauses["returning"] = query.parse_type_name()
-        while True:
+        if name == "json_query" and (wrapper := _json_wrapper(query)) is not None:
+            clauses["wrapper"] = wrapper
+        while name != "json_exists":
             fallback = _json_fallback(query)
             if fallback is None:
                 break
@@ -180,6 +215,64 @@ def _json(name: str) -> Callable[[CallParser], exp.Expr]:
         return JsonCall(name=name, this=this, path=path, **clauses)
 
     return read
+
+
+def _json_wrapper(query: CallParser) -> str | None:
+    """Parse `{WITHOUT | WITH [CONDITIONAL | UNCONDITIONAL]} [ARRAY] WRAPPER`."""
+    if query.take("WITHOUT"):
+        wrapper = "WITHOUT"
+    elif query.take("WITH"):
+        wrapper = "CONDITIONAL" if query.take("CONDITIONAL") else "UNCONDITIONAL"
+        if wrapper == "UNCONDITIONAL":
+            query.take("UNCONDITIONAL")
+    else:
+        return None
+    query.take("ARRAY")
+    if not query.take("WRAPPER"):
+        query.fail("WRAPPER")
+    return wrapper
+
+
+def _json_members(name: str) -> Callable[[CallParser], exp.Expr]:
+    """Return the parser of `[[KEY] key VALUE value, …] [{NULL | ABSENT} ON NULL]`."""
+
+    def read(query: CallParser) -> exp.Expr:
+        arguments: list[exp.Expr] = []
+        if not query.cursor.at(")") and not _at_nulls(query):
+            arguments += _json_member(query)
+            while name == "json_object" and query.take(","):
+                arguments += _json_member(query)
+        return _with_nulls(query, name, arguments)
+
+    return read
+
+
+def _json_member(query: CallParser) -> list[exp.Expr]:
+    query.take("KEY")
+    key = query.parse_operand()
+    if not query.take("VALUE"):
+        query.fail("VALUE")
+    return [key, query.parse_condition()]
+
+
+def _json_elements(name: str) -> Callable[[CallParser], exp.Expr]:
+    """Return the parser of `value, … [{NULL | ABSENT} ON NULL]`."""
+
+    def read(query: CallParser) -> exp.Expr:
+        empty = query.cursor.at(")") or _at_nulls(query)
+        return _with_nulls(query, name, [] if empty else query.parse_arguments())
+
+    return read
+
+
+def _at_nulls(query: CallParser) -> bool:
+    return any(query.cursor.at(word, "ON", "NULL") for word in _JSON_NULLS)
+
+
+def _with_nulls(query: CallParser, name: str, arguments: list[exp.Expr]) -> exp.Expr:
+    word = next((word for word in _JSON_NULLS if query.take(word, "ON", "NULL")), None)
+    clause = [] if word is None else [exp.Var(this=f"{word} ON NULL")]
+    return exp.Anonymous(this=name, expressions=[*arguments, *clause])
 
 
 def _json_fallback(query: CallParser) -> tuple[str, exp.Expr | str] | None:
@@ -205,12 +298,19 @@ def _json_fallback(query: CallParser) -> tuple[str, exp.Expr | str] | None:
 
 
 SPECIAL: dict[str, Callable[[CallParser], exp.Expr]] = {
+    "array_agg": _array_agg,
     "cast": _cast,
     "ceil": _rounding("ceil"),
     "extract": _extract,
     "floor": _rounding("floor"),
+    "json_array": _json_elements("json_array"),
+    "json_arrayagg": _json_elements("json_arrayagg"),
+    "json_exists": _json("json_exists"),
+    "json_object": _json_members("json_object"),
+    "json_objectagg": _json_members("json_objectagg"),
     "json_query": _json("json_query"),
     "json_value": _json("json_value"),
+    "overlay": _overlay,
     "position": _position,
     "substring": _substring,
     "timestampadd": _unit_first("timestampadd"),

@@ -211,9 +211,14 @@ class ExpressionParser(parser.Parser):
         return exp.Not(this=this) if this else this
 
     def _parse_between(self, this: exp.Expr | None) -> exp.Between:
+        symmetric = self.take("SYMMETRIC")
+        if not symmetric:
+            self.take("ASYMMETRIC")
         low = self._require(self._parse_bitwise())
         self._expect(TokenType.AND, "AND and the upper bound")
-        return exp.Between(this=this, low=low, high=self._require(self._parse_bitwise()))
+        return exp.Between(
+            this=this, low=low, high=self._require(self._parse_bitwise()), symmetric=symmetric or None
+        )
 
     def _parse_in_list(self, this: exp.Expr | None) -> exp.In:
         self._expect(TokenType.L_PAREN, "'(' after IN")
@@ -236,10 +241,21 @@ class ExpressionParser(parser.Parser):
         elif cursor.at("UNKNOWN"):
             right = exp.Null().update_positions(self._curr)
             self._advance()
+        elif cursor.at("JSON"):
+            right = self._parse_json_kind()
         else:
-            self._fail("NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
+            self._fail("NULL, TRUE, FALSE, UNKNOWN, JSON or DISTINCT FROM after IS")
         predicate: exp.Expr = exp.Is(this=this, expression=right)
         return exp.Not(this=predicate) if negated else predicate
+
+    def _parse_json_kind(self) -> exp.Expr:
+        """Parse `JSON [VALUE | SCALAR | ARRAY | OBJECT]`."""
+        token = self._curr
+        self._advance()
+        kind = next((f" {word}" for word in ("SCALAR", "ARRAY", "OBJECT") if self.take(word)), "")
+        if not kind:
+            self.take("VALUE")
+        return exp.Var(this=f"JSON{kind}").update_positions(token)
 
     # -- operands
 
@@ -325,9 +341,20 @@ class ExpressionParser(parser.Parser):
         if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
             this: exp.Expr = exp.Subquery(this=self._parse_query())
         else:
-            this = exp.Paren(this=self._require(self._parse_disjunction()))
-        self._expect(TokenType.R_PAREN, "')'")
+            items = self._parse_required_csv(self._parse_disjunction)
+            this = exp.Paren(this=items[0]) if len(items) == 1 else exp.Tuple(expressions=items)
+        self._expect(TokenType.R_PAREN, "',' or ')'" if isinstance(this, exp.Tuple) else "')'")
+        if isinstance(this, exp.Tuple) and self.take("OVERLAPS"):
+            return exp.Overlaps(this=this, expression=self._parse_period())
         return this
+
+    def _parse_period(self) -> exp.Expr:
+        """Parse the `(start, end)` after OVERLAPS."""
+        cursor = self.cursor
+        period = self._parse_paren() if cursor.at("(") else None
+        if not isinstance(period, exp.Tuple):
+            raise cursor.error("(start, end) after OVERLAPS")
+        return period
 
     def _parse_exists_query(self) -> exp.Exists:
         token = self._curr

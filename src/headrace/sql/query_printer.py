@@ -99,6 +99,8 @@ def _json_call(printer: generator.Generator, node: JsonCall) -> str:
     text = f"{node.args['name'].upper()}({printer.sql(node, 'this')}, {printer.sql(node, 'path')}"
     if node.args.get("returning"):
         text += f" RETURNING {printer.sql(node, 'returning')}"
+    if wrapper := node.args.get("wrapper"):
+        text += f" {wrapper if wrapper == 'WITHOUT' else f'WITH {wrapper}'} ARRAY WRAPPER"
     for key, event in (("on_empty", "EMPTY"), ("on_error", "ERROR")):
         value = node.args.get(key)
         if value:
@@ -160,7 +162,15 @@ class QueryPrinter(generator.Generator):
         if name in ("floor", "ceil") and arguments and isinstance(arguments[-1], exp.Var):
             *values, unit = arguments
             return f"{name.upper()}({', '.join(self.sql(value) for value in values)} TO {self.sql(unit)})"
-        text = ", ".join(self.sql(argument) for argument in arguments)
+        nulls = ""
+        if arguments and isinstance(arguments[-1], exp.Var) and arguments[-1].name.endswith(" ON NULL"):
+            *arguments, clause = arguments
+            nulls = f"{' ' if arguments else ''}{clause.name}"
+        if name in calls.JSON_OBJECTS:
+            members = zip(arguments[::2], arguments[1::2], strict=False)
+            text = ", ".join(f"KEY {self.sql(key)} VALUE {self.sql(value)}" for key, value in members)
+            return f"{name.upper()}({text}{nulls})"
+        text = ", ".join(self.sql(argument) for argument in arguments) + nulls
         if name.upper() in calls.WITHOUT_PARENTHESES and not arguments:
             return name.upper()
         plain = printed(name) == name and name.upper() not in HeadraceTokenizer.KEYWORDS
@@ -220,7 +230,8 @@ class QueryPrinter(generator.Generator):
         if isinstance(node, exp.In):
             query = self.sql(node, "query")
             return f"{this} {word}IN {query or '(' + self.expressions(node, flat=True) + ')'}"
-        return f"{this} {word}BETWEEN {self.sql(node, 'low')} AND {self.sql(node, 'high')}"
+        symmetric = "SYMMETRIC " if node.args.get("symmetric") else ""
+        return f"{this} {word}BETWEEN {symmetric}{self.sql(node, 'low')} AND {self.sql(node, 'high')}"
 
     def maybe_comment(self, sql: str, *_arguments: Any, **_options: Any) -> str:
         return sql

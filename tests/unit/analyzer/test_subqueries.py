@@ -234,7 +234,7 @@ def test_what_cannot_be_asked_is_refused_in_place(query: str, state: str, hint: 
 def test_filter_makes_null_of_the_other_rows() -> None:
     root = tree(
         "SELECT COUNT(*) FILTER (WHERE delay > 1) AS a, SUM(delay) FILTER (WHERE cancelled) AS b, "
-        "LISTAGG(DISTINCT note, '|') FILTER (WHERE delay IS NULL) AS c, ARRAY_AGG(note) AS d FROM flights"
+        "LISTAGG(DISTINCT note, '|') FILTER (WHERE delay IS NULL) AS c, COLLECT(note) AS d FROM flights"
     )
     assert isinstance(root, Aggregate)
     assert [text(item.expression) for item in root.items] == [

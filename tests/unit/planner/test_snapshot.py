@@ -139,6 +139,11 @@ def rows(views: duckdb.DuckDBPyConnection, text: str) -> list[tuple[object, ...]
             [("AA", 2, 0.0, 2), ("BB", 1, 0.0, 3), ("AA", 1, 10.0, 3), ("CC", 1, 0.0, 2)],
         ),
         (
+            "SELECT carrier, NTILE(3) OVER (ORDER BY carrier, day) AS t, PERCENT_RANK() OVER (ORDER BY carrier DESC) AS p, "
+            "CUME_DIST() OVER (ORDER BY carrier) AS c FROM delays ORDER BY carrier, day",
+            [("AA", 1, 2 / 3, 0.5), ("AA", 1, 2 / 3, 0.5), ("BB", 2, 1 / 3, 0.75), ("CC", 3, 0.0, 1.0)],
+        ),
+        (
             "SELECT carrier, RANK() OVER (ORDER BY COUNT(*) DESC) AS r, DENSE_RANK() OVER (ORDER BY COUNT(*) DESC) AS d "
             "FROM delays GROUP BY carrier ORDER BY 1",
             [("AA", 1, 1), ("BB", 2, 2), ("CC", 2, 2)],

@@ -29,7 +29,10 @@ SYNTAX = [
     ("SELECT a FROM t LIMIT ‸'x'‸", "expected a whole number after LIMIT, found a string"),
     ("SELECT a FROM t WHERE a BETWEEN 1 ‸2‸", "expected AND and the upper bound, found '2'"),
     ("SELECT CASE WHEN a ‸1‸ END FROM t", "expected THEN, found '1'"),
-    ("SELECT a IS ‸5‸ FROM t", "expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS, found '5'"),
+    (
+        "SELECT a IS ‸5‸ FROM t",
+        "expected NULL, TRUE, FALSE, UNKNOWN, JSON or DISTINCT FROM after IS, found '5'",
+    ),
     ("SELECT a -> ‸FROM‸ t", "expected the name of a field after '->', found 'FROM'"),
     ("SELECT ‸5‸abc FROM t", "expected a number, found '5abc'"),
     ("SELECT a AS ‸'b'‸ FROM t", "expected a name after AS, found a string"),

@@ -3,13 +3,17 @@
 Role: data. One row says name, signature, result type, how Spark and DuckDB spell it, and a sentence for the reference.
 Entry points: `lookup(name)`, `CATALOGUE`, `OPERATORS_BY_NAME`, `WINDOW_FUNCTIONS`.
 May import: analyzer.expressions, analyzer.typing, core.
-To add a function: a row in `scalars.py`, `temporals.py`, `aggregates.py` or, for OVER, `windows.py`.
+To add a function: a row in the module of its family, such as `scalars.py` or, for OVER, `windows.py`.
 """
 
 from __future__ import annotations
 
 from headrace.analyzer.functions.aggregates import AGGREGATES
+from headrace.analyzer.functions.arrays import COLLECTIONS
+from headrace.analyzer.functions.encodings import ENCODINGS
+from headrace.analyzer.functions.json import JSON
 from headrace.analyzer.functions.operators import OPERATORS
+from headrace.analyzer.functions.regular_expressions import REGULAR_EXPRESSIONS
 from headrace.analyzer.functions.scalars import SCALARS
 from headrace.analyzer.functions.signature import Function
 from headrace.analyzer.functions.temporals import TEMPORALS
@@ -20,7 +24,10 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import did_you_mean, nearest
 from headrace.sql.ast import TIME_WINDOWS
 
-CATALOGUE: dict[str, Function] = {row.name: row for row in (*SCALARS, *TEMPORALS, *AGGREGATES)}
+CATALOGUE: dict[str, Function] = {
+    row.name: row
+    for row in (*SCALARS, *REGULAR_EXPRESSIONS, *ENCODINGS, *TEMPORALS, *COLLECTIONS, *JSON, *AGGREGATES)
+}
 """The functions that are called by name, with parentheses."""
 
 OPERATORS_BY_NAME: dict[str, Function] = {row.name: row for row in OPERATORS}
@@ -67,10 +74,10 @@ SYNONYMS = {
     "UCASE": "UPPER",
     "SUBSTR": "SUBSTRING",
     "POW": "POWER",
+    "BTRIM": "TRIM",
     "SHA": "SHA1",
     "STRING_AGG": "LISTAGG",
     "COLLECT_LIST": "COLLECT",
-    "ARRAY_AGG": "COLLECT",
     "ARRAY_LENGTH": "CARDINALITY",
     "SIZE": "CARDINALITY",
     "DAY": "DAYOFMONTH",

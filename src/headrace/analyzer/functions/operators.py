@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.analyzer.functions.json import JSON_PREDICATES
 from headrace.analyzer.functions.signature import (
     SAME,
     Function,
@@ -87,6 +88,10 @@ def _spark_like(arguments: Sequence[str]) -> str:
         doubled = pattern.replace("\\\\", "\\\\\\\\")
         return f"({text} LIKE {doubled})"
     return f"({text} LIKE replace({pattern}, '\\\\', '\\\\\\\\'))"
+
+
+def _similar(template: str) -> Template:
+    return lambda arguments: template.format(*[*arguments, "''"][:3])
 
 
 _DUCKDB_SHORT = 18
@@ -215,6 +220,7 @@ OPERATORS: tuple[Function, ...] = (
         duckdb=SAME,
         never_null=True,
     ),
+    *JSON_PREDICATES,
     function(
         "BETWEEN",
         "ordered, ordered, ordered",
@@ -240,6 +246,15 @@ OPERATORS: tuple[Function, ...] = (
         "Matches a pattern of % and _; the third text is the escape character.",
         spark=_spark_like,
         duckdb=_like,
+        constant_from=2,
+    ),
+    function(
+        "SIMILAR TO",
+        "text, text, [text]",
+        BOOLEAN,
+        "Matches a pattern of %, _, |, *, +, ?, {m,n}, ( ) and [ ]; the third text is the escape character.",
+        spark=_similar("({0} RLIKE headrace_similar({1}, {2}))"),
+        duckdb=_similar("regexp_matches({0}, similar_pattern({1}, {2}))"),
         constant_from=2,
     ),
     function(

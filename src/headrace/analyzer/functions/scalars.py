@@ -12,12 +12,14 @@ from headrace.analyzer.functions.operators import duckdb_arithmetic
 from headrace.analyzer.functions.signature import (
     SAME,
     Function,
-    OperandRule,
     PerType,
     Spelling,
     Template,
+    alike,
     by_text_if_long,
     function,
+    integer_places,
+    text_function,
 )
 from headrace.analyzer.typing import arithmetic, common, has_approximate, operands
 from headrace.core.types import (
@@ -35,9 +37,8 @@ from headrace.core.types import (
     DataType,
     Decimal,
     Map,
-    Varchar,
+    is_numeric,
 )
-from headrace.formats.json import nested_sql
 
 
 def _first(kinds: Sequence[DataType]) -> DataType:
@@ -54,11 +55,6 @@ def _doubles(kinds: Sequence[DataType]) -> Sequence[DataType]:
     return [DOUBLE] * len(kinds)
 
 
-def _alike(kinds: Sequence[DataType]) -> Sequence[DataType]:
-    kind = common(kinds)
-    return kinds if kind is None else [kind] * len(kinds)
-
-
 def _whole(kinds: Sequence[DataType]) -> DataType:
     kind = kinds[0]
     if isinstance(kind, Decimal):
@@ -66,56 +62,18 @@ def _whole(kinds: Sequence[DataType]) -> DataType:
     return kind if kind in (FLOAT, DOUBLE) else BIGINT
 
 
-def _last_two(kinds: Sequence[DataType]) -> DataType | None:
+def _after_first(kinds: Sequence[DataType]) -> DataType | None:
     return common(kinds[1:])
-
-
-def _array_element(kinds: Sequence[DataType]) -> DataType | None:
-    return kinds[0].element if isinstance(kinds[0], Array) else None
-
-
-def _array_of(kinds: Sequence[DataType]) -> DataType | None:
-    element = common(kinds)
-    return None if element is None else Array(element)
-
-
-def _map_of(kinds: Sequence[DataType]) -> DataType | None:
-    key, value = common(kinds[0::2]), common(kinds[1::2])
-    return None if key is None or value is None or len(kinds) % 2 else Map(key, value)
-
-
-def _map_keys(kinds: Sequence[DataType]) -> DataType | None:
-    return Array(kinds[0].key) if isinstance(kinds[0], Map) else None
-
-
-def _map_values(kinds: Sequence[DataType]) -> DataType | None:
-    return Array(kinds[0].value) if isinstance(kinds[0], Map) else None
 
 
 def _double(name: str, doc: str, signature: str = "number", spark: str | None = None) -> Function:
     return function(name, signature, DOUBLE, doc, spark=spark, duckdb=SAME, operands=_doubles)
 
 
-def _text(
-    name: str, signature: str, doc: str, *, spark: Template | None = None, duckdb: Template | None = SAME
-) -> Function:
-    return function(name, signature, VARCHAR, doc, spark=spark, duckdb=duckdb, operands=_places(signature))
-
-
 def _bounded(name: str, length: str) -> str:
     """Return Spark SQL of a function that fails for a text that is too long to be made: it would end the driver and all its queries."""
     refusal = f"{name} would return a text of more than {TEXT_LENGTH_MAX} characters"
     return f"IF({length} > {TEXT_LENGTH_MAX}, raise_error('{refusal}'), {name.lower()}({{*}}))"
-
-
-def _places(signature: str) -> OperandRule:
-    """Return the rule for places and lengths in a text, which are INTEGERs, as in Spark: a larger BIGINT ends a query."""
-    places = {n for n, part in enumerate(signature.split(",")) if n and part.strip(" []") == "integer"}
-    return lambda kinds: [INTEGER if n in places and kind == BIGINT else kind for n, kind in enumerate(kinds)]
-
-
-def _hexadecimal(kinds: Sequence[DataType]) -> DataType | None:
-    return VARCHAR if kinds[0] in (*INTEGRAL, BYTES, NULL) or isinstance(kinds[0], Varchar) else None
 
 
 def _sign(kinds: Sequence[DataType]) -> DataType:
@@ -174,23 +132,41 @@ def _trimmed(side: str) -> Template:
     return spell
 
 
-def _regexp_extract(arguments: Sequence[str]) -> str:
-    group = arguments[2] if len(arguments) > 2 else "0"
-    return f"CASE WHEN {arguments[0]} RLIKE {arguments[1]} THEN regexp_extract({arguments[0]}, {arguments[1]}, {group}) END"
+def _truncated(name: str, text: str) -> Template:
+    """Return a template that cuts a number in its decimal digits, as they are written."""
+    return PerType(
+        lambda kinds, _: (
+            f"CAST({name}(CAST({{0}} AS {text}), {'{1}' if len(kinds) > 1 else '0'}) AS {{type}})"
+        )
+    )
+
+
+def _printable(kinds: Sequence[DataType]) -> Sequence[DataType]:
+    return [kind if is_numeric(kind) or kind in (BOOLEAN, NULL) else VARCHAR for kind in kinds]
+
+
+def _elt(arguments: Sequence[str]) -> str:
+    branches = " ".join(f"WHEN {place} THEN {text}" for place, text in enumerate(arguments[1:], start=1))
+    return f"CASE {arguments[0]} {branches} END"
+
+
+def _affix(kinds: Sequence[DataType]) -> DataType | None:
+    return BOOLEAN if common(kinds) is not None else None
+
+
+def _duckdb_affix(name: str) -> Template:
+    """Return DuckDB's template, whose functions do not accept bytes: two bytes are equal if their digits are."""
+    return PerType(lambda kinds, _: f"{name}(hex({{0}}), hex({{1}}))" if BYTES in kinds else f"{name}({{*}})")
 
 
 def _null_if_any(name: str) -> Template:
     def spell(arguments: Sequence[str]) -> str:
+        if len(arguments) == 1:
+            return arguments[0]
         present = " AND ".join(f"{argument} IS NOT NULL" for argument in arguments)
         return f"CASE WHEN {present} THEN {name}({', '.join(arguments)}) END"
 
     return spell
-
-
-def _json_string(arguments: Sequence[str]) -> str:
-    """Return to_json of an array with its brackets removed, since Spark's to_json does not accept a plain value."""
-    text = nested_sql(f"array({arguments[0]})", nulls=False)
-    return f"CASE WHEN {arguments[0]} IS NOT NULL THEN substring({text}, 2, char_length({text}) - 2) END"
 
 
 def _split(arguments: Sequence[str]) -> str:
@@ -247,6 +223,15 @@ MATHEMATICS: tuple[Function, ...] = (
         "The largest whole number that is not greater than the argument.",
         spark=_whole_spark("floor"),
         duckdb=_whole_duckdb("floor"),
+    ),
+    function(
+        "TRUNCATE",
+        "number, [integer]",
+        _first,
+        "Without the decimal places beyond a number of them (0); a negative number clears digits before the point.",
+        spark=_truncated("headrace_truncate", "STRING"),
+        duckdb=_truncated("truncated", "VARCHAR"),
+        operands=integer_places("number, integer"),
     ),
     *(
         _double(name, doc)
@@ -305,9 +290,10 @@ MATHEMATICS: tuple[Function, ...] = (
     ),
     function(
         "RAND_INTEGER",
-        "integer",
+        "integer, [integer]",
         INTEGER,
-        "A random whole number from 0 up to, not including, the bound.",
+        "A random whole number from 0 up to, not including, the bound, which is the last argument; the first "
+        "of two is a constant seed.",
         spark="CAST(floor(rand() * {0}) AS INT)",
         deterministic=False,
     ),
@@ -320,14 +306,40 @@ MATHEMATICS: tuple[Function, ...] = (
         duckdb=duckdb_arithmetic("%"),
         operands=operands,
     ),
+    *(
+        function(
+            name,
+            "integer, integer",
+            common,
+            f"The bits that {doc}.",
+            spark=f"({{0}} {symbol} {{1}})",
+            duckdb=duckdb,
+            operands=alike,
+        )
+        for name, symbol, duckdb, doc in (
+            ("BITAND", "&", SAME, "both numbers have"),
+            ("BITOR", "|", SAME, "one of the numbers has"),
+            ("BITXOR", "^", "xor({0}, {1})", "exactly one of the numbers has"),
+        )
+    ),
+    function("BITNOT", "integer", _first, "The number with all bits inverted.", spark="(~ {0})", duckdb=SAME),
+    *(
+        function(
+            name,
+            "integer, integer",
+            lambda kinds: BIGINT if kinds[0] == BIGINT else INTEGER,
+            f"The number with its bits moved to the {doc} by a number of places, modulo 32, or 64 of a BIGINT.",
+            operands=lambda kinds: [BIGINT if kinds[0] == BIGINT else INTEGER, INTEGER],
+        )
+        for name, doc in (("SHIFTLEFT", "left"), ("SHIFTRIGHT", "right, keeping its sign,"))
+    ),
     function("BIN", "integer", VARCHAR, "The number in base 2.", duckdb=SAME),
-    function("HEX", "any", _hexadecimal, "A whole number, text or bytes in base 16.", duckdb=SAME),
 )
 
 TEXTS: tuple[Function, ...] = (
-    _text("UPPER", "text", "In upper case.", duckdb="upper_text({0})"),
-    _text("LOWER", "text", "In lower case.", duckdb="lower_text({0})"),
-    _text("INITCAP", "text", "The first letter of each word in upper case.", duckdb=None),
+    text_function("UPPER", "text", "In upper case.", duckdb="upper_text({0})"),
+    text_function("LOWER", "text", "In lower case.", duckdb="lower_text({0})"),
+    text_function("INITCAP", "text", "The first letter of each word in upper case.", duckdb=None),
     function(
         "CHAR_LENGTH",
         "text",
@@ -358,86 +370,71 @@ TEXTS: tuple[Function, ...] = (
         "1-based position of the second text in the first; 0 if it does not occur.",
         duckdb="CAST(strpos({0}, {1}) AS {type})",
     ),
-    _text(
+    text_function(
         "TRIM",
         "text, [text]",
         "Without blanks (or the second text's characters) at both ends.",
         spark="btrim({*})",
         duckdb="trim({*})",
     ),
-    _text(
+    text_function(
         "LTRIM",
         "text, [text]",
         "Without blanks (or the second text's characters) at the start.",
         spark=_trimmed("LEADING"),
         duckdb="ltrim({*})",
     ),
-    _text(
+    text_function(
         "RTRIM",
         "text, [text]",
         "Without blanks (or the second text's characters) at the end.",
         spark=_trimmed("TRAILING"),
         duckdb="rtrim({*})",
     ),
-    _text(
+    text_function(
         "REPEAT",
         "text, integer",
         "The text repeated a number of times.",
         spark=_bounded("REPEAT", "char_length({0}) * CAST({1} AS BIGINT)"),
         duckdb="repeated({*})",
     ),
-    _text("REPLACE", "text, text, text", "With each occurrence of the second text replaced by the third."),
-    _text(
-        "REGEXP_REPLACE",
-        "text, text, text",
-        "With each match of the regular expression replaced; `$1` is its first group, `\\$` is a dollar.",
-        duckdb="regexp_replace({0}, {1}, replacement({2}), 'g')",
+    text_function(
+        "REPLACE", "text, text, text", "With each occurrence of the second text replaced by the third."
     ),
-    _text(
-        "REGEXP_EXTRACT",
-        "text, text, [integer]",
-        "The group (0: all) of the first match; NULL when nothing matches.",
-        spark=_regexp_extract,
-        duckdb=None,
-    ),
-    function(
-        "REGEXP",
-        "text, text",
-        BOOLEAN,
-        "True if a part matches the regular expression.",
-        spark="({0} RLIKE {1})",
-        duckdb="regexp_matches({0}, {1})",
-    ),
-    _text(
+    text_function(
         "OVERLAY",
         "text, text, integer, [integer]",
         "With a part, from a 1-based position, overwritten by the second text.",
         duckdb=None,
     ),
-    _text(
+    text_function(
         "SUBSTRING",
         "text, integer, [integer]",
         "Substring from a 1-based position (0 is 1, a negative one counts from the end), of a length (or to "
         "the end).",
         duckdb=_substring,
     ),
-    _text("LEFT", "text, integer", "The first characters, as many as specified.", duckdb=_side("left")),
-    _text("RIGHT", "text, integer", "The last characters, as many as specified.", duckdb=_side("right")),
-    _text(
+    text_function(
+        "LEFT", "text, integer", "The first characters, as many as specified.", duckdb=_side("left")
+    ),
+    text_function(
+        "RIGHT", "text, integer", "The last characters, as many as specified.", duckdb=_side("right")
+    ),
+    text_function(
         "LPAD",
         "text, integer, text",
         "Cut, or padded on the left, to a length.",
         spark=_bounded("LPAD", "{1}"),
         duckdb="padded('left', {*})",
     ),
-    _text(
+    text_function(
         "RPAD",
         "text, integer, text",
         "Cut, or padded on the right, to a length.",
         spark=_bounded("RPAD", "{1}"),
         duckdb="padded('right', {*})",
     ),
-    _text("REVERSE", "text", "In reverse order.", duckdb="reversed_text({0})"),
+    text_function("REVERSE", "text", "In reverse order.", duckdb="reversed_text({0})"),
     function(
         "CONCAT",
         "any, ...",
@@ -445,8 +442,10 @@ TEXTS: tuple[Function, ...] = (
         "All arguments as one text; NULL if one is NULL.",
         duckdb=lambda arguments: f"({' || '.join(arguments)})",
     ),
-    _text("CONCAT_WS", "text, any, ...", "All other arguments, with the first between them, without NULLs."),
-    _text(
+    text_function(
+        "CONCAT_WS", "text, any, ...", "All other arguments, with the first between them, without NULLs."
+    ),
+    text_function(
         "SPLIT_INDEX",
         "text, text, integer",
         "The part at a 0-based position, split at the delimiter; NULL beyond the end.",
@@ -469,43 +468,34 @@ TEXTS: tuple[Function, ...] = (
             f"str_to_map({', '.join([*arguments, *_MAP_DELIMITERS[len(arguments) - 1 :]])})"
         ),
     ),
-    _text(
+    text_function(
         "PARSE_URL",
         "text, text, [text]",
         "A part of a URL: HOST, PATH, QUERY, REF, PROTOCOL, …; a QUERY's value by name.",
         duckdb=None,
     ),
     function("ASCII", "text", INTEGER, "Code of the first character.", duckdb=SAME),
-    _text(
+    text_function(
         "CHR",
         "integer",
         "The character of a code, modulo 256; an empty text for a negative one.",
         duckdb="CASE WHEN {0} < 0 THEN '' ELSE chr(CAST({0} % 256 AS INTEGER)) END",
     ),
-    _text("TO_BASE64", "text or bytes", "In base 64.", spark="base64({0})", duckdb=None),
-    _text(
-        "FROM_BASE64",
-        "text",
-        "The text decoded from base 64.",
-        spark="CAST(unbase64({0}) AS STRING)",
-        duckdb=None,
-    ),
-    _text("DECODE", "bytes, text", "Bytes as text, in a character set such as 'UTF-8'.", duckdb=None),
-    function("ENCODE", "text, text", BYTES, "Text as bytes, in a character set such as 'UTF-8'."),
     function(
         "STARTSWITH",
-        "text, text",
-        BOOLEAN,
-        "True if the text starts with the second text.",
-        duckdb="starts_with({*})",
+        "text or bytes, text or bytes",
+        _affix,
+        "True if the text, or bytes, starts with the second argument.",
+        duckdb=_duckdb_affix("starts_with"),
     ),
     function(
         "ENDSWITH",
-        "text, text",
-        BOOLEAN,
-        "True if the text ends with the second text.",
-        duckdb="ends_with({*})",
+        "text or bytes, text or bytes",
+        _affix,
+        "True if the text, or bytes, ends with the second argument.",
+        duckdb=_duckdb_affix("ends_with"),
     ),
+    text_function("CURRENT_DATABASE", "", "The database of the session that creates the query.", duckdb=SAME),
     function(
         "UUID",
         "",
@@ -515,18 +505,30 @@ TEXTS: tuple[Function, ...] = (
         never_null=True,
         deterministic=False,
     ),
-    *(
-        _text(name, "text", doc, spark=spark, duckdb=duckdb)
-        for name, doc, spark, duckdb in (
-            ("MD5", "MD5 hash, in base 16.", None, SAME),
-            ("SHA1", "SHA-1 hash, in base 16.", None, None),
-            ("SHA224", "SHA-224 hash, in base 16.", "sha2({0}, 224)", None),
-            ("SHA256", "SHA-256 hash, in base 16.", "sha2({0}, 256)", "sha256({0})"),
-            ("SHA384", "SHA-384 hash, in base 16.", "sha2({0}, 384)", None),
-            ("SHA512", "SHA-512 hash, in base 16.", "sha2({0}, 512)", None),
-        )
+    text_function(
+        "TRANSLATE",
+        "text, text, text",
+        "With each character of the second text replaced by the one at its place in the third, or removed "
+        "if there is none; unchanged if the second is empty or NULL.",
+        spark="translate({0}, coalesce({1}, ''), coalesce({2}, ''))",
     ),
-    _text("SHA2", "text, integer", "SHA-2 hash of 224, 256, 384 or 512 bits, in base 16.", duckdb=None),
+    function(
+        "ELT",
+        "integer, text or bytes, ...",
+        _after_first,
+        "The argument at a 1-based position among those after the first; NULL if there is none.",
+        spark=_elt,
+        duckdb=SAME,
+        operands=lambda kinds: [kinds[0], *alike(kinds[1:])],
+    ),
+    function(
+        "PRINTF",
+        "text, [any], ...",
+        VARCHAR,
+        "The arguments in a format of Java's Formatter, such as '%s: %.2f'; NULL for a format that does not fit.",
+        spark="headrace_printf({*})",
+        operands=_printable,
+    ),
     *(
         function(
             name,
@@ -562,7 +564,7 @@ CONDITIONALS: tuple[Function, ...] = (
     function(
         "IF",
         "boolean, any, any",
-        _last_two,
+        _after_first,
         "The second argument if the condition is true, else the third.",
         duckdb=SAME,
     ),
@@ -571,97 +573,22 @@ CONDITIONALS: tuple[Function, ...] = (
     ),
     function(
         "GREATEST",
-        "ordered, ordered, ...",
+        "ordered, ...",
         common,
         "The largest; NULL if one is NULL.",
         spark=_null_if_any("greatest"),
         duckdb=SAME,
-        operands=_alike,
+        operands=alike,
     ),
     function(
         "LEAST",
-        "ordered, ordered, ...",
+        "ordered, ...",
         common,
         "The smallest; NULL if one is NULL.",
         spark=_null_if_any("least"),
         duckdb=SAME,
-        operands=_alike,
+        operands=alike,
     ),
 )
 
-COLLECTIONS: tuple[Function, ...] = (
-    function("CARDINALITY", "array or map", INTEGER, "Number of elements.", spark="cardinality({0})"),
-    function(
-        "ELEMENT",
-        "array",
-        _array_element,
-        "The only element of an array; NULL of an empty one.",
-        spark="try_element_at({0}, 1)",
-    ),
-    function("ARRAY", "any, ...", _array_of, "The arguments as an array.", never_null=True),
-    function("MAP", "any, ...", _map_of, "Keys and values, in turn, as a map.", never_null=True),
-    function("ARRAY_CONTAINS", "array, any", BOOLEAN, "True if the array contains the element."),
-    function("ARRAY_DISTINCT", "array", _first, "Each distinct element once."),
-    function(
-        "ARRAY_JOIN",
-        "array, text, [text]",
-        VARCHAR,
-        "The elements as one text, with a delimiter; the third argument replaces NULLs.",
-    ),
-    function(
-        "ARRAY_POSITION", "array, any", BIGINT, "1-based position of an element; 0 if it does not occur."
-    ),
-    function("ARRAY_REMOVE", "array, any", _first, "Without the elements equal to the second argument."),
-    function("ARRAY_REVERSE", "array", _first, "In reverse order.", spark="reverse({0})"),
-    function("ARRAY_UNION", "array, array", _first, "The distinct elements of both."),
-    function(
-        "ARRAY_CONCAT", "array, array", _first, "The second array appended to the first.", spark="concat({*})"
-    ),
-    function("ARRAY_MAX", "array", _array_element, "The largest element."),
-    function("ARRAY_MIN", "array", _array_element, "The smallest element."),
-    function("MAP_KEYS", "map", _map_keys, "The keys of a map."),
-    function("MAP_VALUES", "map", _map_values, "The values of a map."),
-)
-
-
-def _json(name: str, output: str, doc: str) -> Function:
-    arguments = f"({{0}}, {{1}}, '{output}')"
-    return function(
-        name,
-        "text, text",
-        VARCHAR,
-        doc,
-        spark=f"headrace_json{arguments}",
-        duckdb=f"json_answer{arguments}",
-    )
-
-
-JSON_STATES = {
-    "JSON_VALUE": _json("JSON_VALUE_STATE", "value_state", "found, empty or error."),
-    "JSON_QUERY": _json("JSON_QUERY_STATE", "query_state", "found, empty or error."),
-}
-"""Conditions of ON EMPTY and ON ERROR by function."""
-
-JSON: tuple[Function, ...] = (
-    _json(
-        "JSON_VALUE",
-        "value",
-        "The scalar at a path ('$.a.b[0]') of a JSON text, as text; NULL if there is none.",
-    ),
-    _json(
-        "JSON_QUERY",
-        "query",
-        "The object or array at a path of a JSON text, as JSON text; NULL if there is none.",
-    ),
-    function(
-        "JSON_EXISTS",
-        "text, text",
-        BOOLEAN,
-        "True if the path matches a value in the JSON text, including null.",
-        spark="(headrace_json({0}, {1}, 'exists') IS NOT NULL)",
-        duckdb="(json_answer({0}, {1}, 'exists') IS NOT NULL)",
-    ),
-    function("JSON_STRING", "any", VARCHAR, "The value as JSON text; NULL of NULL.", spark=_json_string),
-)
-
-SCALARS: tuple[Function, ...] = (*MATHEMATICS, *TEXTS, *CONDITIONALS, *COLLECTIONS, *JSON)
+SCALARS: tuple[Function, ...] = (*MATHEMATICS, *TEXTS, *CONDITIONALS)

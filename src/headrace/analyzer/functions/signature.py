@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from headrace.analyzer.typing import is_temporal, is_text
+from headrace.analyzer.typing import common, is_temporal, is_text
 from headrace.core.types import (
+    BIGINT,
     BOOLEAN,
     BYTES,
+    INTEGER,
     INTEGRAL,
     INTERVAL,
     NULL,
+    VARCHAR,
     Array,
     DataType,
     Decimal,
@@ -191,3 +194,24 @@ def function(
         constant_from=constant_from,
         operands=operands,
     )
+
+
+def text_function(
+    name: str, signature: str, doc: str, *, spark: Template | None = None, duckdb: Template | None = SAME
+) -> Function:
+    """Return a row of a function that returns a text."""
+    return function(
+        name, signature, VARCHAR, doc, spark=spark, duckdb=duckdb, operands=integer_places(signature)
+    )
+
+
+def integer_places(signature: str) -> OperandRule:
+    """Return the rule for places and lengths in a text, which are INTEGERs, as in Spark: a larger BIGINT ends a query."""
+    places = {n for n, part in enumerate(signature.split(",")) if n and part.strip(" []") == "integer"}
+    return lambda kinds: [INTEGER if n in places and kind == BIGINT else kind for n, kind in enumerate(kinds)]
+
+
+def alike(kinds: Sequence[DataType]) -> Sequence[DataType]:
+    """Return the common type for each argument."""
+    kind = common(kinds)
+    return kinds if kind is None else [kind] * len(kinds)

@@ -59,6 +59,12 @@ def _from_unixtime(arguments: Sequence[str]) -> str:
     return f"date_format(headrace_time(timestamp_seconds({arguments[0]}), 6, false), {pattern})"
 
 
+def _to_timestamp_ltz(arguments: Sequence[str]) -> str:
+    parsed = f"try_to_timestamp({', '.join(arguments[:2])})"
+    zoned = f"to_utc_timestamp({parsed}, {arguments[2]})" if len(arguments) > 2 else parsed
+    return f"headrace_time({zoned}, 3, true)"
+
+
 def _bare(unit: str) -> str:
     return unit.strip("'")
 
@@ -135,16 +141,16 @@ TEMPORALS: tuple[Function, ...] = (
     ),
     function(
         "TO_TIMESTAMP_LTZ",
-        "text, [text]",
+        "text, [text], [text]",
         _MILLIS_LTZ,
-        "A text parsed with its pattern as a time; NULL if it does not match.",
-        spark="headrace_time(try_to_timestamp({*}), 3, true)",
+        "A text parsed with its pattern as a time, in a time zone (UTC); NULL if it does not match.",
+        spark=_to_timestamp_ltz,
     ),
     function(
         "TO_TIMESTAMP_LTZ_EPOCH",
         "number, integer",
         _MILLIS_LTZ,
-        "TO_TIMESTAMP_LTZ(number, 0 or 3): seconds or milliseconds since 1970-01-01 UTC as a time.",
+        "TO_TIMESTAMP_LTZ(number [, 0 or 3]): seconds or milliseconds (3) since 1970-01-01 UTC as a time.",
         spark="headrace_time(CASE {1} WHEN 0 THEN timestamp_seconds({0}) WHEN 3 THEN timestamp_millis(CAST({0} AS BIGINT)) END, 3, false)",
         duckdb="date_trunc('millisecond', CASE {1} WHEN 0 THEN make_timestamp(CAST(trunc({0} * 1000000) AS BIGINT)) "
         "WHEN 3 THEN make_timestamp_ms(CAST(trunc({0}) AS BIGINT)) END)",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from headrace.analyzer.functions.aggregates import AGGREGATES, DUCKDB_DIVISION, quotient
 from headrace.analyzer.functions.signature import Function, Template, function
-from headrace.core.types import BIGINT, DataType
+from headrace.core.types import BIGINT, DOUBLE, DataType
 
 
 def _first(kinds: Sequence[DataType]) -> DataType:
@@ -45,6 +45,29 @@ RANKINGS: tuple[Function, ...] = (
         "Like RANK, without gaps after equal rows.",
         duckdb="dense_rank() {over}",
         never_null=True,
+    ),
+    function(
+        "PERCENT_RANK",
+        "",
+        DOUBLE,
+        "The RANK minus one, divided by the number of rows in the partition minus one; 0 for one row.",
+        duckdb="percent_rank() {over}",
+        never_null=True,
+    ),
+    function(
+        "CUME_DIST",
+        "",
+        DOUBLE,
+        "The share of the partition's rows that are not after the row.",
+        duckdb="cume_dist() {over}",
+        never_null=True,
+    ),
+    function(
+        "NTILE",
+        "integer",
+        BIGINT,
+        "The bucket of the row, from 1, if the partition is divided into a number of buckets of equal size.",
+        duckdb="ntile({0}) {over}",
     ),
     function(
         "LAG",

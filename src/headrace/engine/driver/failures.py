@@ -55,6 +55,8 @@ _ARITHMETIC = re.compile(r"java\.lang\.ArithmeticException: ([^\n]*)")
 _PATTERN = re.compile(r"java\.util\.regex\.PatternSyntaxException: ([^\n]*)")
 """Compiled code meets these where Spark has no condition for them."""
 _TOO_LONG = re.compile(r"\[USER_RAISED_EXCEPTION\] (\w+ would return a text of more than \d+ characters)")
+_OWN_ERROR = re.compile(r"\[USER_RAISED_EXCEPTION\] \[(22\d{3})\] ([^\n]*?)(?= SQLSTATE: |\n|$)")
+"""Report of an expression of ours that does not accept a value: the SQLSTATE in brackets, then the reason."""
 _OTHER_STATE = re.compile(r"(expected [^\n]*? state of [^\n]*?): the query must start from a new checkpoint")
 _ANALYSIS_STATES = {
     "UNRESOLVED_COLUMN": SqlState.UNDEFINED_COLUMN,
@@ -210,6 +212,8 @@ def spark_error(text: str) -> HeadraceError | None:
             return data_error(state, message)
         if condition in _ANALYSIS_STATES:
             return UserError(_ANALYSIS_STATES[condition], message)
+    if own := _OWN_ERROR.search(text):
+        return data_error(own[1], own[2])
     if too_long := _TOO_LONG.search(text):
         return UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,

@@ -20,7 +20,8 @@ import duckdb
 from duckdb.func import FunctionNullHandling
 
 from headrace.core.types import TEXT_LENGTH_MAX
-from headrace.engine.views.json_functions import json_answer
+from headrace.engine.views import text_functions
+from headrace.engine.views.json_functions import json_answer, json_kind, json_quoted, json_unquoted
 
 OWN_ERROR = re.compile(r"\[(22\d{3}|0A000|38000|53000)\] ([^\n]*)")
 """Report of a function that cannot take a value: the SQLSTATE in brackets, then the reason."""
@@ -72,6 +73,16 @@ def install(database: duckdb.DuckDBPyConnection) -> None:
         ("like_pattern", _like_pattern, [text, text], text),
         ("replacement", _replacement, [text], text),
         ("json_answer", json_answer, [text, text, text], text),
+        ("json_kind", json_kind, [text], text),
+        ("json_quoted", json_quoted, [text], text),
+        ("json_unquoted", json_unquoted, [text], text),
+        ("truncated", text_functions.truncated, [text, number], text),
+        ("url_encoded", text_functions.url_encoded, [text], text),
+        ("url_decoded", text_functions.url_decoded, [text], text),
+        ("address_number", text_functions.address_number, [text], "BIGINT"),
+        ("address_text", text_functions.address_text, ["BIGINT"], text),
+        ("keyed_hash", text_functions.keyed_hash, [text, text, text], text),
+        ("similar_pattern", text_functions.similar_pattern, [text, text], text),
         ("whole_months", _whole_months, ["TIMESTAMP", "TIMESTAMP"], number),
     )
     for name, function, arguments, result in functions:

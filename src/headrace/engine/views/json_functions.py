@@ -28,9 +28,10 @@ def json_answer(text: str, path: str, output: str) -> str | None:
     """Return the `output` (value, query, exists or a state) of the items at a path of a JSON text.
 
     `value` is a scalar as text, `query` an object or array as JSON, both None where there is none; `exists` is an empty text or None;
-    `value_state` and `query_state` are `found`, `empty` or `error`.
+    `query_conditional` is in an array unless it is one, `query_unconditional` always. With `_state` at the end, they are `found`,
+    `empty` or `error`.
     """
-    kind, _, state = output.partition("_")
+    kind, state = output.removesuffix("_state"), output.endswith("_state")
     try:
         items = list(_items(text, path))
         answer = "" if kind == "exists" and items else _answer(items, kind, _parsed(path)) if items else None
@@ -39,6 +40,34 @@ def json_answer(text: str, path: str, output: str) -> str | None:
     except (_NoAnswerError, UnicodeEncodeError):
         return "error" if state else None
     return ("found" if items else "empty") if state else answer
+
+
+def json_kind(text: str) -> str | None:
+    """Return `object`, `array` or `scalar`; None for a text that is not JSON."""
+    try:
+        (value,) = _items(text, "$")
+    except _NoAnswerError:
+        return None
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "scalar"
+
+
+def json_quoted(text: str) -> str:
+    """Return a text as a JSON string in ASCII, as Flink writes it: a solidus is escaped too."""
+    return json.dumps(text).replace("/", "\\/").replace("\x7f", "\\u007f")
+
+
+def json_unquoted(text: str) -> str:
+    """Return the text in a JSON string; any other text as it is."""
+    if not (text.startswith('"') and text.endswith('"')):
+        return text
+    try:
+        (value,) = _items(text, "$")
+        value.encode()
+    except (_NoAnswerError, UnicodeEncodeError):
+        return text
+    return str(value)
 
 
 def _items(text: str, path: str) -> Iterable[Any]:
@@ -84,6 +113,11 @@ def _parts(item: Any, step: str | int | All, *, strict: bool) -> Iterator[Any]:
 
 
 def _answer(items: list[Any], kind: str, path: JsonPath | None) -> str | None:
+    if kind in ("query_conditional", "query_unconditional"):
+        several = len(items) > 1 or (path is not None and path.several)
+        value = items if several else items[0]
+        is_whole = kind == "query_conditional" and isinstance(value, list)
+        return _written(value if is_whole else [value])
     if kind == "query" and path is not None and path.several:
         return _written(items)
     if len(items) > 1 or isinstance(items[0], dict | list) != (kind == "query"):

@@ -16,7 +16,8 @@ import org.apache.spark.unsafe.types.UTF8String
 /** `headrace_json(text, path, asked)`: what `asked` says of the items at a path of a JSON text, as `engine/views/json_functions.py` does.
   *
   * `value` is a scalar as text, `query` an object or array as JSON, both NULL where there is none; `exists` is an empty text or NULL;
-  * `value_state` and `query_state` are `found`, `empty` or `error`. Numbers keep the digits with which they are written.
+  * `query_conditional` is in an array unless it is one, `query_unconditional` always. With `_state` at the end, they are `found`, `empty`
+  * or `error`. Numbers keep the digits with which they are written.
   */
 private[spark] final case class JsonFunction(first: Expression, second: Expression, third: Expression) extends TernaryExpression {
   override def dataType: DataType = StringType
@@ -69,11 +70,44 @@ private[spark] object JsonFunction {
       try {
         val known = path.getOrElse(throw NoAnswer)
         val items = known.steps.foldLeft(Seq(parsed(text)))((items, step) => items.flatMap(parts(_, step, known.strict)))
-        val answer = if (items.isEmpty) None else if (kind == "exists") Some("") else single(items, kind == "query", known.several)
+        val answer = if (items.isEmpty) None else if (kind == "exists") Some("") else written(items, kind, known.several)
         if (answer.exists(hasHalfAPair)) throw NoAnswer
         if (state) Some(if (items.isEmpty) "empty" else "found") else answer
       } catch { case NoAnswer => Option.when(state)("error") }
     result.map(UTF8String.fromString).orNull
+  }
+
+  /** `object`, `array` or `scalar`; None for a text that is not JSON. */
+  def kind(text: String): Option[String] =
+    try parsed(text) match {
+        case _: Members => Some("object")
+        case _: Items   => Some("array")
+        case _          => Some("scalar")
+      }
+    catch { case NoAnswer => None }
+
+  /** A text as a JSON string in ASCII, as Flink writes it: a solidus is escaped too. */
+  def asciiQuoted(text: String): String =
+    quoted(text).map {
+      case '/'            => "\\/"
+      case c if c > '~'   => f"\\u${c.toInt}%04x"
+      case c              => c.toString
+    }.mkString
+
+  /** The text that a JSON string contains; None for a text that is not a JSON string. */
+  def unquoted(text: String): Option[String] =
+    if (!text.startsWith("\"") || !text.endsWith("\"")) None
+    else
+      try Some(parsed(text)).collect { case Text(content) if !hasHalfAPair(content) => content }
+      catch { case NoAnswer => None }
+
+  private def written(items: Seq[Json], kind: String, several: Boolean): Option[String] = {
+    val value = if (several || items.size > 1) Items(items) else items.head
+    (kind, value) match {
+      case ("query_conditional", whole: Items)                => Some(written(whole))
+      case ("query_conditional" | "query_unconditional", item) => Some(written(Items(Seq(item))))
+      case _                                                  => single(items, kind == "query", several)
+    }
   }
 
   private def single(items: Seq[Json], query: Boolean, several: Boolean): Option[String] = items match {

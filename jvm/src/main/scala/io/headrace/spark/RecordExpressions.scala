@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen._
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.util.{ArrayData, GenericArrayData}
 import org.apache.spark.sql.types._
@@ -231,8 +232,34 @@ private[spark] object RecordFunctions {
     },
     function("headrace_json") { case Seq(text, path, asked) => JsonFunction(text, path, asked) },
     function("headrace_call") { case Constant(id: UTF8String) +: arguments => UserFunctionCall(UserFunctions.get(id.toString), arguments) },
-    function("headrace_of_batch") { case Seq(number) => OfBatch(number) }
+    function("headrace_of_batch") { case Seq(number) => OfBatch(number) },
+    function("headrace_printf") { case arguments if arguments.nonEmpty => FormatText(arguments) },
+    static("headrace_truncate", "truncated", StringType, StringType, IntegerType),
+    static("headrace_url_encode", "urlEncoded", StringType, StringType),
+    static("headrace_url_decode", "urlDecoded", StringType, StringType),
+    static("headrace_inet_aton", "addressNumber", LongType, StringType),
+    static("headrace_inet_ntoa", "addressText", StringType, LongType),
+    static("headrace_hmac", "keyedHash", StringType, StringType, StringType, StringType),
+    static("headrace_json_kind", "jsonKind", StringType, StringType),
+    static("headrace_json_quote", "jsonQuoted", StringType, StringType),
+    static("headrace_json_unquote", "jsonUnquoted", StringType, StringType),
+    static("headrace_regexp_count", "matchCount", IntegerType, StringType, StringType),
+    static("headrace_regexp_instr", "matchPlace", IntegerType, StringType, StringType),
+    static("headrace_regexp_substr", "firstMatch", StringType, StringType, StringType),
+    static("headrace_regexp_extract_all", "allMatches", ArrayType(StringType), StringType, StringType, IntegerType),
+    static("headrace_similar", "similarPattern", StringType, StringType, StringType),
+    static("headrace_percentile", "percentile", DoubleType, ArrayType(DoubleType), DoubleType),
+    static("headrace_weighted_percentile", "weightedPercentile", DoubleType, ArrayType(Weighted), DoubleType)
   )
+
+  private def Weighted: DataType = new StructType().add("f0", DoubleType).add("f1", LongType)
+
+  /** A function that is a method of [[ScalarFunctions]]. */
+  private def static(name: String, method: String, result: DataType, inputs: DataType*): Description =
+    function(name) { case arguments if arguments.size == inputs.size =>
+      val typed = arguments.zip(inputs).map { case (argument, kind) => Cast(argument, kind) }
+      StaticInvoke(ScalarFunctions.getClass, result, method, typed, inputs)
+    }
 
   private def read(record: Expression, kind: UTF8String, format: RecordFormat): Expression =
     ReadRecord(record, CatalystSqlParser.parseDataType(kind.toString), format, RowCounts.registered())
