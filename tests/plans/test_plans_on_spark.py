@@ -61,6 +61,17 @@ OWN_ARGUMENTS = {
     "JSON_VALUE": ["JSON_VALUE(note, '$.a')", "JSON_VALUE(note, '$.a' RETURNING BIGINT)"],
     "JSON_QUERY": ["JSON_QUERY(note, '$.a')", "JSON_QUERY(note, '$' RETURNING ARRAY<VARCHAR>)"],
     "ENCODE": ["ENCODE(note, 'UTF-8')"],
+    "RAND_INTEGER": ["RAND_INTEGER(distance)", "RAND_INTEGER(7, distance)"],
+    "ARRAY_APPEND": ["ARRAY_APPEND(stops, note)"],
+    "ARRAY_PREPEND": ["ARRAY_PREPEND(stops, note)"],
+    "ARRAY_AGG": ["ARRAY_AGG(note)", "ARRAY_AGG(note IGNORE NULLS)", "ARRAY_AGG(DISTINCT distance)"],
+    "PERCENTILE": [
+        "PERCENTILE(fare, 0.5)",
+        "PERCENTILE(fare, 1, distance)",
+        "PERCENTILE(delay, ARRAY[0, 1])",
+    ],
+    "JSON_OBJECT": ["JSON_OBJECT()", "JSON_OBJECT('a' VALUE distance ABSENT ON NULL)"],
+    "JSON_OBJECTAGG": ["JSON_OBJECTAGG(note VALUE distance)"],
 }
 
 

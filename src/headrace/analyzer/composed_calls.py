@@ -56,9 +56,18 @@ class ComposedCalls:
         }
 
     def _rand_integer(self, node: exp.Anonymous) -> Expression:
-        arguments = [self._bind(argument) for argument in node.expressions]
-        row = RAND_INTEGER if len(arguments) == 2 else CATALOGUE["RAND_INTEGER"]
-        return call(row, arguments, span=span_of(node))
+        arguments, span = [self._bind(argument) for argument in node.expressions], span_of(node)
+        if len(arguments) != 2:
+            return call(CATALOGUE["RAND_INTEGER"], arguments, span=span)
+        seed, bound = arguments
+        if not isinstance(seed, Literal):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                "the seed of RAND_INTEGER must be a constant",
+                hint="Write RAND_INTEGER(7, bound), or RAND_INTEGER(bound) for another sequence each time.",
+                span=seed.span or span,
+            )
+        return call(RAND_INTEGER, [bound, seed], span=span)
 
     def _current_database(self, node: exp.Anonymous) -> Expression:
         span = span_of(node)

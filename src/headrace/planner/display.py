@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.analyzer.expressions import ColumnReference
 from headrace.analyzer.functions import OPERATORS_BY_NAME
+from headrace.analyzer.functions.json import JSON_PREDICATES
 from headrace.analyzer.functions.signature import Function, PerType, Spelling
 from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.names import printed
@@ -14,6 +15,10 @@ from headrace.sql.ast import duration_text, quoted_text
 def _template(function: Function) -> Spelling:
     if function.infix is not None:
         return f"({{0}} {function.infix} {{1}})"
+    if function in JSON_PREDICATES:
+        return f"({{0}} {function.name})"
+    if function.name == "SIMILAR TO":
+        return lambda arguments: f"({' ESCAPE '.join([' SIMILAR TO '.join(arguments[:2]), *arguments[2:]])})"
     if OPERATORS_BY_NAME.get(function.name) is function and not isinstance(function.spark, PerType | None):
         return "{0}[{1}]" if function.name == "ELEMENT_AT" else function.spark
     return f"{function.name}({{*}})"

@@ -6,7 +6,10 @@ import pytest
 
 from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME, SYNONYMS, lookup
 from headrace.analyzer.functions.signature import Function
+from headrace.analyzer.logical import Aggregate, Project
 from headrace.core.errors import UserError
+from headrace.planner.display import SHOWN
+from tests.plans.world import bound
 
 ROWS = [*CATALOGUE.values(), *OPERATORS_BY_NAME.values()]
 
@@ -52,3 +55,22 @@ def test_every_family_of_the_dialect_is_there() -> None:
     """
     missing = set(expected.split()) - set(CATALOGUE)
     assert not missing
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("note IS NOT JSON ARRAY", "(NOT (flights.note IS JSON ARRAY))"),
+        ("note SIMILAR TO 'a%'", "(flights.note SIMILAR TO 'a%')"),
+        ("note SIMILAR TO 'a!%' ESCAPE '!'", "(flights.note SIMILAR TO 'a!%' ESCAPE '!')"),
+        ("ARRAY_AGG(note)", "ARRAY_AGG(COLLECT(ROW(flights.note)))"),
+        ("ARRAY_AGG(DISTINCT note IGNORE NULLS)", "ARRAY_AGG(COLLECT(DISTINCT flights.note))"),
+        ("APPROX_COUNT_DISTINCT(note)", "COUNT(DISTINCT flights.note)"),
+        ("JSON_ARRAYAGG(note)", "JSON_ARRAYAGG(COLLECT(JSON_STRING(flights.note)))"),
+        ("CURRENT_DATABASE()", "'airline'"),
+    ],
+)
+def test_explain_shows_a_call_as_it_was_bound(text: str, shown: str) -> None:
+    root = bound(f"SELECT {text} AS x FROM flights").root
+    assert isinstance(root, Project | Aggregate)
+    assert SHOWN.text(root.items[0].expression) == shown

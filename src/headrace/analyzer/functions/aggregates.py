@@ -1,4 +1,4 @@
-"""Aggregate functions. All ignore NULLs, and give NULL over no values (COUNT and COLLECT excepted)."""
+"""Aggregate functions. They ignore NULLs, except for ARRAY_AGG, and return NULL over no values, except for COUNT, COLLECT and JSON."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ RAND_INTEGER = function(
     "RAND_INTEGER",
     "integer, integer",
     INTEGER,
-    "A random whole number from 0 up to, not including, the second argument, of a sequence that the first determines.",
-    spark="CAST(floor(rand({0}) * {1}) AS INT)",
+    "A random whole number from 0 up to, not including, the first argument, of a sequence that the second determines.",
+    spark="CAST(floor(rand({1}) * {0}) AS INT)",
     deterministic=False,
-    constant_from=0,
+    constant_from=1,
 )
 
 # --- around COLLECT
