@@ -160,7 +160,10 @@ COLLECTIONS: tuple[Function, ...] = (
         "array, any",
         BOOLEAN,
         "True if the array contains the element, which may be NULL.",
-        spark=f"exists({{0}}, {_ITEM} -> {_ITEM} <=> {{1}})",
+        # array_contains is NULL of a NULL, and of an array that contains a NULL.
+        spark=f"CASE WHEN {{1}} IS NULL THEN exists({{0}}, {_ITEM} -> {_ITEM} IS NULL) "
+        "WHEN {0} IS NOT NULL THEN coalesce(array_contains({0}, {1}), false) END",
+        operands=_array_and_element,
     ),
     function("ARRAY_DISTINCT", "array", _first, "Each distinct element once."),
     function(
