@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -24,6 +25,7 @@ from headrace.core.suggestions import suggestion
 from headrace.core.types import (
     BIGINT,
     BYTES,
+    INTEGER,
     TIMESTAMP_LTZ,
     VARCHAR,
     Array,
@@ -152,25 +154,31 @@ class Special:
         return self._truncated(self._bind(node.expressions[0]), node.expressions[1], span_of(node))
 
     def _ceil(self, node: exp.Anonymous) -> Expression:
-        if len(node.expressions) == 2 and isinstance(node.expressions[1], exp.Var):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "CEIL(time TO unit) is not supported",
-                hint="Use FLOOR(time TO unit) + INTERVAL '1' unit.",
-                span=span_of(node),
+        if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Var):
+            return self._plain("CEIL", node)
+        # The unit in which the time one unit later is, less a microsecond: a time on the border of a unit stays.
+        time, unit = self._bind(node.expressions[0]), node.expressions[1]
+        truncated = self._truncated(time, unit, span_of(node))
+        operand = time
+        for word, count in (("MICROSECOND", -1), (_unit(unit, TRUNCATIONS).text, 1)):
+            arguments = (
+                Literal(type=VARCHAR, text=word, nullable=False),
+                Literal(type=INTEGER, text=str(count), nullable=False),
+                operand,
             )
-        return self._plain("CEIL", node)
+            operand = call(CATALOGUE["TIMESTAMPADD"], arguments, span=span_of(node))
+        return replace(truncated, arguments=(truncated.arguments[0], operand))
 
     def _date_trunc(self, node: exp.Anonymous) -> Expression:
         if len(node.expressions) != 2:
             return self._plain("DATE_TRUNC", node)
         return self._truncated(self._bind(node.expressions[1]), node.expressions[0], span_of(node))
 
-    def _truncated(self, operand: Expression, unit: exp.Expr, span: Span | None) -> Expression:
+    def _truncated(self, operand: Expression, unit: exp.Expr, span: Span | None) -> Call:
         if not is_temporal(operand.type):
             raise UserError(
                 SqlState.DATATYPE_MISMATCH,
-                f"expected a DATE or TIMESTAMP to round down to a unit, found {operand.type}",
+                f"expected a DATE or TIMESTAMP to round to a unit, found {operand.type}",
                 hint="CAST it to TIMESTAMP, or use TO_TIMESTAMP(text, format).",
                 span=operand.span or span,
             )

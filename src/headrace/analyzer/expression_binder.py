@@ -220,7 +220,18 @@ class ExpressionBinder:
         operand = self.bind(node.this)
         low = _comparable(operand, self.bind(node.args["low"]), what="BETWEEN")[1]
         high = _comparable(operand, self.bind(node.args["high"]), what="BETWEEN")[1]
-        return self._operator("BETWEEN", [operand, low, high], node)
+        between = self._operator("BETWEEN", [operand, low, high], node)
+        if not node.args.get("symmetric"):
+            return between
+        if any(part is not node and part.args.get("symmetric") for part in node.find_all(exp.Between)):
+            # Each level would print its operands twice.
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "BETWEEN SYMMETRIC inside BETWEEN SYMMETRIC is not supported",
+                hint="Compute the inner condition in a subquery of FROM.",
+                span=span_of(node),
+            )
+        return self._operator("OR", [between, self._operator("BETWEEN", [operand, high, low], node)], node)
 
     def _like(self, node: exp.Like) -> Expression:
         return self._operator("LIKE", [self.bind(node.this), self.bind(node.expression)], node)

@@ -241,6 +241,7 @@ class TimeWindow(LogicalNode):
     which is the last millisecond of the window.
 
     `advance_ms` is HOP's advance and CUMULATE's step. A SESSION has `size_ms` as its gap, and no bounds before it is grouped.
+    Windows start `offset_ms` after the multiples of the advance since 1970 (CUMULATE: of the size), which is longer.
     """
 
     input: LogicalNode
@@ -248,6 +249,7 @@ class TimeWindow(LogicalNode):
     size_ms: int
     advance_ms: int
     span: Span | None = field(default=None, compare=False)
+    offset_ms: int = 0
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:

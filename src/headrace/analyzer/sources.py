@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headrace.analyzer.catalog_view import BindingContext, resolve_relation
+from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder
 from headrace.analyzer.expressions import ColumnReference, Expression, transform
 from headrace.analyzer.logical import (
@@ -85,7 +86,10 @@ class SourceBinder:
     def bind(self, node: exp.Expr) -> LogicalNode:
         """Bind a source; raises UserError 3D020, 3D008, 42601, 53000 and 0A000 at its position."""
         if isinstance(node, WindowNode):
-            return _window(node, self._rows(node.this, node))
+            rows = self._rows(node.this, node)
+            if node.args.get("time") is not None:
+                _check_time(node.args["time"], rows)
+            return _window(node, rows)
         if isinstance(node, MatchNode):
             return self._matches(node)
         return self._rows(node, node)
@@ -282,6 +286,19 @@ def _properties(
     return source_properties(relation, given.entries, connector, store)
 
 
+def _check_time(column: exp.Expr, rows: LogicalNode) -> None:
+    """Raise 0A000 unless the column that a window names is the event time of its rows."""
+    time = ExpressionBinder(Scope(rows.sources)).bind(column)
+    arrival = isinstance(rows, Scan) and rows.properties.event_time.arrival
+    if arrival or not is_event_time(time, rows):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a window is over the event time of its rows, and this column is not their event time",
+            hint="Set it with FROM relation WITH ('timestamp' = 'column'), or in the relation's declaration.",
+            span=time.span,
+        )
+
+
 def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:
     span = getattr(rows, "span", None)
     kind, size, advance = WindowKind[node.kind], node.size_ms, node.advance_ms or node.size_ms
@@ -308,7 +325,8 @@ def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:
             hint=f"Use {word} {duration_text(_least_advance(size))} or more, or a smaller SIZE.",
             span=length_span(node),
         )
-    return TimeWindow(rows, kind, size, advance, span)
+    offset = node.offset_ms % (size if kind is WindowKind.CUMULATE else advance)
+    return TimeWindow(rows, kind, size, advance, span, offset)
 
 
 def _least_advance(size_ms: int) -> int:

@@ -194,10 +194,6 @@ _CLAUSES = (
           "Number the rows: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY … DESC) AS n FROM …) WHERE n = 1."),
     Idiom(Place.CLAUSE, "TABLESAMPLE", (POSTGRESQL,), f"{_LIVE} TABLESAMPLE (10 PERCENT)", f"{_LIVE} WHERE RAND() < 0.1",
           "Write WHERE RAND() < 0.1.", known=True),
-    Idiom(Place.CLAUSE, "FETCH FIRST", (FLINK, POSTGRESQL), "SELECT item FROM (SELECT item FROM orders FETCH FIRST 3 ROWS ONLY)",
-          _TOP_THREE, "Write LIMIT n.", known=True),
-    Idiom(Place.CLAUSE, "FETCH NEXT", (FLINK, POSTGRESQL), "SELECT item FROM (SELECT item FROM orders FETCH NEXT 3 ROWS ONLY)",
-          _TOP_THREE, "Write LIMIT n.", known=True),
     Idiom(Place.CLAUSE, "NATURAL JOIN", (FLINK, POSTGRESQL), "SELECT item FROM orders NATURAL JOIN payments",
           "SELECT item, amount FROM orders JOIN payments WITHIN 30 MINUTES USING (orderid)",
           "Write JOIN … USING (column).", known=True),
@@ -373,8 +369,6 @@ _FUNCTIONS = (
 _OTHERS = (
     Idiom(Place.OPERATOR, "ILIKE", (POSTGRESQL, MATERIALIZE, RISINGWAVE), "SELECT item FROM orders WHERE item ILIKE 'a%'",
           "SELECT item FROM orders WHERE LOWER(item) LIKE 'a%'", "Write LOWER(text) LIKE pattern."),
-    Idiom(Place.CHARACTER, "::", (POSTGRESQL, MATERIALIZE, RISINGWAVE), "SELECT price::INTEGER AS x FROM orders",
-          "SELECT CAST(price AS INTEGER) AS x FROM orders", "Write CAST(value AS type)."),
     Idiom(Place.CHARACTER, "#", (POSTGRESQL,), "# a comment", "-- a comment", "Comments start with -- and end with the line, or "
                                                                               "are enclosed in /* … */."),
     Idiom(Place.NAME, "ALIAS", (KSQLDB,), "SELECT item, price * 2 AS twice FROM orders WHERE twice > 5",

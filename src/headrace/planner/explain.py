@@ -270,7 +270,8 @@ def _line(node: LogicalNode) -> str:
             advance = (
                 f", advance by {duration_text(node.advance_ms)}" if node.advance_ms != node.size_ms else ""
             )
-            return f"TimeWindow {node.kind.value} of {duration_text(node.size_ms)}{advance}"
+            offset = f", offset {duration_text(node.offset_ms)}" if node.offset_ms else ""
+            return f"TimeWindow {node.kind.value} of {duration_text(node.size_ms)}{advance}{offset}"
         case Filter():
             return f"Filter {SHOWN.bare(node.condition)}"
         case Project():

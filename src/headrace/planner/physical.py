@@ -128,9 +128,10 @@ class DecodeRows(_Data):
 class AssignWatermark(_Data):
     """Event time and per-partition watermark on `event_time`; same columns.
 
-    Rows with `deleted` move no watermark. A late row is one whose last window is over: that begins at the multiple of `advance_ms`
-    before it (0: with the row) and is `window_ms` long (0: there are no windows). Late rows are counted and, where `late` is the id
-    of an output, written there as they came. Where rows have the time of their batch, `clock_step_ms` says how often a window ends.
+    Rows with `deleted` move no watermark. A late row is one whose last window is over: that begins at the multiple of `advance_ms`,
+    plus `offset_ms`, before it (0: with the row) and is `window_ms` long (0: there are no windows). Late rows are counted and, where
+    `late` is the id of an output, written there as they came. Where rows have the time of their batch, `clock_step_ms` says how often
+    a window ends.
     """
 
     step: Literal["assign_watermark"] = "assign_watermark"
@@ -144,6 +145,7 @@ class AssignWatermark(_Data):
     deleted: str | None = None
     window_ms: int = 0
     advance_ms: int = 0
+    offset_ms: int = 0
     late: str | None = None
     clock_step_ms: int = 0
 

@@ -134,10 +134,19 @@ class TimeWindow(exp.Expression):
 
     Arguments: `this` exp.Table (name only) or exp.Subquery (no alias), `kind` one of TIME_WINDOWS,
     `size_ms` an int (the gap of a SESSION), `advance_ms` an int or None (HOP's advance, CUMULATE's step), `alias`
-    exp.TableAlias or None.
+    exp.TableAlias or None, `time` the column that the statement names as the event time, or None, `offset_ms` how much later than
+    the multiples of its size since 1970 a window starts (negative: earlier), or None.
     """
 
-    arg_types = {"this": True, "kind": True, "size_ms": True, "advance_ms": False, "alias": False}  # noqa: RUF012
+    arg_types = {  # noqa: RUF012
+        "this": True,
+        "kind": True,
+        "size_ms": True,
+        "advance_ms": False,
+        "time": False,
+        "offset_ms": False,
+        "alias": False,
+    }
 
     @property
     def kind(self) -> str:
@@ -154,6 +163,11 @@ class TimeWindow(exp.Expression):
         """HOP's advance or CUMULATE's step in milliseconds."""
         value = self.args.get("advance_ms")
         return None if value is None else int(value)
+
+    @property
+    def offset_ms(self) -> int:
+        """Offset of the windows' starts in milliseconds."""
+        return int(self.args.get("offset_ms") or 0)
 
 
 class PatternVariable(exp.Expression):
@@ -220,6 +234,14 @@ def properties_of(source: exp.Expr) -> Properties:
     """Return the WITH (…) of a source in FROM; empty when it has none."""
     properties = source.meta.get("properties")
     return properties if isinstance(properties, Properties) else Properties()
+
+
+_INTERVAL_MS = {unit: size for size, unit in (*_UNITS, (604_800_000, "WEEK"))}
+
+
+def interval_ms(interval: exp.Interval) -> int:
+    """Return the milliseconds of `INTERVAL '5' MINUTE`; 0 for months and years."""
+    return int(interval.name) * _INTERVAL_MS.get(interval.args["unit"].name, 0)
 
 
 def length_span(window: TimeWindow) -> Span | None:

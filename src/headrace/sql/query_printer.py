@@ -45,6 +45,9 @@ _QUOTED_WORDS = frozenset(
         "QUERY",
         "TABLE",
         "WITHIN",
+        "FETCH",
+        "SYMMETRIC",
+        "ASYMMETRIC",
         "UNKNOWN",
     )
 )
@@ -52,10 +55,13 @@ _QUOTED_WORDS = frozenset(
 
 def _time_window(printer: generator.Generator, node: TimeWindow) -> str:
     size = "GAP" if node.kind == "SESSION" else "SIZE"
-    text = f"{node.kind}({printer.sql(node, 'this')}, {size} {duration_text(node.size_ms)}"
+    time = f", DESCRIPTOR({printer.sql(node, 'time')})" if node.args.get("time") is not None else ""
+    text = f"{node.kind}({printer.sql(node, 'this')}{time}, {size} {duration_text(node.size_ms)}"
     if node.advance_ms is not None:
         word = "ADVANCE BY" if node.kind == "HOP" else "STEP BY"
         text += f", {word} {duration_text(node.advance_ms)}"
+    if node.offset_ms:
+        text += f", OFFSET {'-' if node.offset_ms < 0 else ''}{duration_text(abs(node.offset_ms))}"
     return f"{text}){_alias_and_properties(printer, node)}"
 
 
@@ -219,7 +225,8 @@ class QueryPrinter(generator.Generator):
         if isinstance(node, exp.In):
             query = self.sql(node, "query")
             return f"{this} {word}IN {query or '(' + self.expressions(node, flat=True) + ')'}"
-        return f"{this} {word}BETWEEN {self.sql(node, 'low')} AND {self.sql(node, 'high')}"
+        between = "BETWEEN SYMMETRIC" if node.args.get("symmetric") else "BETWEEN"
+        return f"{this} {word}{between} {self.sql(node, 'low')} AND {self.sql(node, 'high')}"
 
     def maybe_comment(self, sql: str, *_arguments: Any, **_options: Any) -> str:
         return sql

@@ -267,6 +267,7 @@ def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
         step.deleted,
         step.window_ms,
         step.advance_ms,
+        step.offset_ms,
         None if step.late is None else _side_topic(work, step.late),
         step.clock_step_ms,
     )
