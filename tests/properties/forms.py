@@ -1,0 +1,65 @@
+"""Templates of forms that other systems have too: offsets of windows, ORDER BY with LIMIT, and others; see `templates`."""
+
+from __future__ import annotations
+
+from tests.properties.templates import END_KEY, LATENCY_MS, Template
+
+_S = f"WITH ('starting.position' = 'earliest', 'source.allow.latency.millis' = {LATENCY_MS})"
+_U = "WITH ('starting.position' = 'earliest')"
+_REAL = f"k <> '{END_KEY}'"
+
+
+def _changelog(name: str, select: str, batch: str, *, exactly_once: bool = False) -> Template:
+    return Template(name, select, batch, changelog=True, exactly_once=exactly_once)
+
+
+def _bucket(seconds: int, offset: int) -> str:
+    """Return DuckDB's SQL of the start of a row's window with an offset."""
+    shift = f"INTERVAL ({offset}) SECOND"
+    return f"time_bucket(INTERVAL {seconds} SECOND, make_timestamp(t * 1000) - {shift}) + {shift}"
+
+
+CHANGES = (
+    _changelog(
+        "order_limit",
+        f"SELECT id, w FROM u {_U} ORDER BY w DESC, id LIMIT 7",
+        "SELECT id, w FROM u ORDER BY w DESC NULLS LAST, id LIMIT 7",
+    ),
+    _changelog(
+        "order_limit_groups",
+        f"SELECT k, SUM(w) AS total FROM u {_U} GROUP BY k ORDER BY COUNT(*) DESC, k FETCH FIRST 3 ROWS ONLY",
+        "SELECT k, SUM(w) AS total FROM u GROUP BY k ORDER BY COUNT(*) DESC, k NULLS FIRST LIMIT 3",
+        exactly_once=True,
+    ),
+)
+
+WINDOWS = (
+    _changelog(
+        "tumble_offset",
+        "SELECT window_start, window_end, k, COUNT(*) AS n FROM TUMBLE(s, SIZE 10 SECONDS, OFFSET -3 SECONDS) "
+        f"{_S} GROUP BY window_start, window_end, k",
+        f"SELECT {_bucket(10, -3)} AS window_start, {_bucket(10, -3)} + INTERVAL 10 SECOND AS window_end, k, COUNT(*) AS n "
+        "FROM s GROUP BY ALL",
+    ),
+    _changelog(
+        "hop_offset",
+        "SELECT window_start, window_end, COUNT(*) AS n, SUM(v) AS total FROM HOP(s, SIZE 10 SECONDS, ADVANCE BY 5 SECONDS, "
+        f"OFFSET 7 SECONDS) {_S} GROUP BY window_start, window_end",
+        "SELECT b AS window_start, b + INTERVAL 10 SECOND AS window_end, COUNT(*) AS n, SUM(v) AS total FROM "
+        f"(SELECT v, {_bucket(5, 7)} - INTERVAL (5 * p) SECOND AS b FROM s, range(2) AS panes(p)) GROUP BY ALL",
+    ),
+    _changelog(
+        "cumulate_offset",
+        "SELECT window_start, window_end, COUNT(*) AS n FROM CUMULATE(s, SIZE 20 SECONDS, STEP BY 5 SECONDS, OFFSET 3 SECONDS) "
+        f"{_S} GROUP BY window_start, window_end",
+        f"SELECT b AS window_start, e AS window_end, COUNT(*) AS n FROM (SELECT {_bucket(20, 3)} AS b, "
+        f"{_bucket(20, 3)} + INTERVAL (5 * p) SECOND AS e, make_timestamp(t * 1000) AS moment "
+        "FROM s, range(1, 5) AS steps(p)) WHERE moment < e GROUP BY ALL",
+    ),
+    _changelog(
+        "group_window",
+        f"SELECT TUMBLE_START(t, INTERVAL '30' SECOND) AS window_start, k, MAX(v) AS most FROM s {_S} "
+        "GROUP BY TUMBLE(t, INTERVAL '30' SECOND), k",
+        f"SELECT {_bucket(30, 0)} AS window_start, k, MAX(v) AS most FROM s GROUP BY ALL",
+    ),
+)
