@@ -31,6 +31,26 @@ CHANGES = (
         "SELECT k, SUM(w) AS total FROM u GROUP BY k ORDER BY COUNT(*) DESC, k NULLS FIRST LIMIT 3",
         exactly_once=True,
     ),
+    _changelog(
+        "from_changelog",
+        f"SELECT id, k, w FROM FROM_CHANGELOG(TABLE (SELECT * FROM TO_CHANGELOG(u) {_U}) PARTITION BY id)",
+        "SELECT id, k, w FROM u",
+    ),
+    _changelog(
+        "from_upserts",
+        "SELECT k, SUM(w) AS total FROM FROM_CHANGELOG(TABLE (SELECT id, k, w, change FROM TO_CHANGELOG(TABLE u, op => "
+        f"DESCRIPTOR(change), op_mapping => MAP['INSERT, UPDATE_AFTER', 'u', 'DELETE', 'd']) {_U} WHERE id <> 'i3') PARTITION BY id, "
+        "op => DESCRIPTOR(change), op_mapping => MAP['u', 'UPDATE_AFTER', 'd', 'DELETE']) GROUP BY k",
+        "SELECT k, SUM(w) AS total FROM u WHERE id <> 'i3' GROUP BY k",
+    ),
+    Template(
+        "to_changelog",
+        f"SELECT * FROM TO_CHANGELOG(TABLE (SELECT k, COUNT(*) AS n FROM u {_U} GROUP BY k))",
+        "SELECT k, COUNT(*) AS n FROM u GROUP BY k",
+        exactly_once=True,
+        streaming="SELECT k, SUM(sign * n)::BIGINT AS n FROM (SELECT row->>'k' AS k, (row->>'n')::BIGINT AS n, "
+        "CASE WHEN row->>'op' IN ('INSERT', 'UPDATE_AFTER') THEN 1 ELSE -1 END AS sign FROM result) GROUP BY k HAVING SUM(sign) <> 0",
+    ),
 )
 
 WINDOWS = (

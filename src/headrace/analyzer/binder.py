@@ -13,6 +13,7 @@ from itertools import islice
 from sqlglot import exp
 
 from headrace.analyzer.catalog_view import BindingContext
+from headrace.analyzer.changelogs import converted
 from headrace.analyzer.checks import CHECKS
 from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
@@ -265,7 +266,7 @@ class SelectBinder:
         self._scope = Scope(())
         if clause is None:
             return SingleRow()
-        binder = SourceBinder(self._context, self._known, self._subquery, self._view)
+        binder = SourceBinder(self._context, self._known, self._subquery, self._view, converted)
         bound = binder.bind(clause.this)
         self._scope = Scope(bound.sources)
         joins = self._node.args.get("joins") or []

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
-from headrace.analyzer.expressions import Expression, SortKey
+from headrace.analyzer.expressions import ColumnReference, Expression, SortKey
 from headrace.catalog.objects import Relation
 from headrace.core.errors import Span
 from headrace.core.internal_columns import PREFIX
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column, Schema
-from headrace.core.types import BIGINT, Array, DataType, Struct, Timestamp
+from headrace.core.types import BIGINT, VARCHAR, Array, DataType, Struct, Timestamp
 from headrace.formats.base import TimestampFormat
 
 WINDOW_START = "window_start"
@@ -255,6 +255,62 @@ class TimeWindow(LogicalNode):
     def sources(self) -> tuple[SourceColumns, ...]:
         (source,) = self.input.sources
         return (replace(source, schema=Schema((*source.schema.columns, *WINDOW_COLUMNS))),)
+
+
+class Change(Enum):
+    """Effect of a row on the relation of a node. The value is its name in EXPLAIN."""
+
+    INSERT = "+I"
+    UPDATE_BEFORE = "-U"
+    UPDATE_AFTER = "+U"
+    DELETE = "-D"
+
+
+@dataclass(frozen=True)
+class ToChangelog(LogicalNode):
+    """The changes of rows as rows that stay: the columns `first`, then `operation`, which holds the code of the change, then the others.
+
+    Changes without a code are left out.
+    """
+
+    input: LogicalNode
+    operation: str
+    first: tuple[str, ...]
+    codes: tuple[tuple[Change, str], ...]
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        (source,) = self.input.sources
+        columns = [
+            *(column for column in source.schema.columns if column.name in self.first),
+            Column(self.operation, VARCHAR, nullable=False),
+            *(column for column in source.schema.columns if column.name not in self.first),
+        ]
+        return (SourceColumns(source.alias, Schema(tuple(columns)), hidden=False),)
+
+
+@dataclass(frozen=True)
+class FromChangelog(LogicalNode):
+    """The rows whose changes the input's rows are, by the codes in the column `operation`. There is one row at most for each `key`.
+
+    With `upserts`, a row replaces that of its key; else it is added, or takes away a row that is equal to it.
+    """
+
+    input: LogicalNode
+    operation: ColumnReference
+    key: tuple[str, ...]
+    changes: tuple[tuple[str, Change], ...]
+    upserts: bool
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        (source,) = self.input.sources
+        columns = [column for column in source.schema.columns if column.name != self.operation.column]
+        first = [column for column in columns if column.name in self.key]
+        rest = [column for column in columns if column.name not in self.key]
+        return (SourceColumns(source.alias, Schema((*first, *rest)), hidden=False),)
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ from headrace.core.properties import value_of
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Array, Struct
+from headrace.sql.ast import ChangelogFunction, Properties, duration_text, length_span, properties_of, span_of
 from headrace.sql.ast import MatchRecognize as MatchNode
-from headrace.sql.ast import Properties, duration_text, length_span, properties_of, span_of
 from headrace.sql.ast import TimeWindow as WindowNode
 
 WINDOW_PANES_MAX = 1000
@@ -68,7 +68,7 @@ def refuse_tables(node: LogicalNode) -> None:
 
 class SourceBinder:
     """Binds the sources of one FROM. `named` are the WITH queries in force, `subquery` binds a nested query, `view` a materialized
-    view under an alias, at a place, as its query."""
+    view under an alias, at a place, as its query, and `changelog` a conversion of changes."""
 
     def __init__(
         self,
@@ -76,11 +76,13 @@ class SourceBinder:
         named: Mapping[str, LogicalNode],
         subquery: Callable[[exp.Expr], LogicalNode],
         view: Callable[[Relation, str, Span | None], LogicalNode],
+        changelog: Callable[[ChangelogFunction, LogicalNode], LogicalNode],
     ) -> None:
         self._context = context
         self._named = named
         self._subquery = subquery
         self._view = view
+        self._changelog = changelog
         self._unnamed = 0
 
     def bind(self, node: exp.Expr) -> LogicalNode:
@@ -90,6 +92,8 @@ class SourceBinder:
             if node.args.get("time") is not None:
                 _check_time(node.args["time"], rows)
             return _window(node, rows)
+        if isinstance(node, ChangelogFunction):
+            return self._changelog(node, self._rows(node.this, node))
         if isinstance(node, MatchNode):
             return self._matches(node)
         return self._rows(node, node)

@@ -12,6 +12,7 @@ from headrace.analyzer.logical import (
     RANK_SOURCE,
     Aggregate,
     Filter,
+    FromChangelog,
     IntervalJoin,
     Limit,
     LogicalNode,
@@ -26,6 +27,7 @@ from headrace.analyzer.logical import (
     Subquery,
     TemporalJoin,
     TimeWindow,
+    ToChangelog,
     TopN,
     Union,
     Unnest,
@@ -294,6 +296,12 @@ def _line(node: LogicalNode) -> str:
             partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
             within = f" within {duration_text(node.within_ms)}" if node.within_ms is not None else ""
             return f"MatchRecognize {_pattern(node.pattern)}{within} of {partition} AS {printed(node.alias)}"
+        case ToChangelog():
+            codes = ", ".join(f"{change.value} as {code}" for change, code in node.codes)
+            return f"ToChangelog {codes} AS {printed(node.operation)}"
+        case FromChangelog():
+            codes = ", ".join(f"{code} as {change.value}" for code, change in node.changes)
+            return f"FromChangelog {codes} by {', '.join(map(printed, node.key)) or 'no key'}"
         case Normalize():
             return "Normalize"
         case Materialize():

@@ -228,6 +228,7 @@ class Normalize(_Data):
     """Upserts to signed rows: keeps the last row of each key, and takes it away before the next one.
 
     Rows of a key come in the order of `sequence`, which like `deleted` (None: no row ends its key) is no column of the output.
+    With `kinds`, `op` is -2 of the old row of an update and 2 of its new one.
     """
 
     step: Literal["normalize"] = "normalize"
@@ -236,6 +237,7 @@ class Normalize(_Data):
     keys: list[str]
     deleted: str | None = DELETED
     sequence: str | None = None
+    kinds: bool = False
     state_ttl_ms: int = 0
 
 

@@ -20,6 +20,7 @@ from headrace.analyzer.logical import (
     LookupJoin,
     Project,
     QueryProperties,
+    ToChangelog,
     Union,
     walk,
 )
@@ -187,7 +188,7 @@ class Planner:
             time=watermarked or (isinstance(sink, EntitySink) and sink.kind is RelationKind.CHANGELOG),
             watermarked=watermarked,
             # Spark emits either updates or final rows for a whole query. An application's queries share final rows.
-            append_only=within is not None or any(_is_windowed(item.node) for item in all_operators),
+            append_only=within is not None or any(_needs_final_rows(item.node) for item in all_operators),
             interactive=isinstance(sink, ResultSink),
             state_ttl_ms=ttl,
             carrying=carrying_scan(self._root) if isinstance(sink, EntitySink) and sink.carried_key else None,
@@ -324,8 +325,9 @@ class Planner:
                 )
 
 
-def _is_windowed(node: LogicalNode) -> bool:
-    return isinstance(node, Aggregate) and bool(window_groups(node))
+def _needs_final_rows(node: LogicalNode) -> bool:
+    """True of windows, and of an operator of ours that would read the updated groups of Spark's."""
+    return isinstance(node, ToChangelog) or (isinstance(node, Aggregate) and bool(window_groups(node)))
 
 
 def _without_limit(root: LogicalNode) -> tuple[LogicalNode, int | None]:

@@ -2,7 +2,8 @@
 
 A query is `Select`: sqlglot's tree, with these rules of ours.
 
-    source          exp.Table, TimeWindow, MatchRecognize, exp.Unnest or exp.Subquery; `properties_of(node)` gives its WITH (…)
+    source          exp.Table, TimeWindow, ChangelogFunction, MatchRecognize, exp.Unnest or exp.Subquery; `properties_of(node)` gives
+                    its WITH (…)
     join            exp.Join (side, kind, on, using as sqlglot has them); `within_of(join)` gives WITHIN in milliseconds or
                     None, `is_comma(join)` tells one more source of a list
     name            exp.Identifier, already folded: unquoted names are lower case. `quoted` is not significant
@@ -154,6 +155,11 @@ class TimeWindow(exp.Expression):
         return str(self.args["kind"])
 
     @property
+    def function(self) -> str:
+        """The function's name."""
+        return self.kind
+
+    @property
     def size_ms(self) -> int:
         """Window size, or the gap of a SESSION, in milliseconds."""
         return int(self.args["size_ms"])
@@ -168,6 +174,28 @@ class TimeWindow(exp.Expression):
     def offset_ms(self) -> int:
         """Offset of the windows' starts in milliseconds."""
         return int(self.args.get("offset_ms") or 0)
+
+
+class ChangelogFunction(exp.Expression):
+    """TO_CHANGELOG or FROM_CHANGELOG over a relation, in FROM.
+
+    Arguments: `this` as of a TimeWindow, `kind` 'TO' | 'FROM', `partition_by` a list of exp.Identifier or None, `op` the exp.Identifier
+    of the column with the operation or None, `mapping` a list of exp.Literal, keys and values in turn, or None, `alias`.
+    """
+
+    arg_types = {  # noqa: RUF012
+        "this": True,
+        "kind": True,
+        "partition_by": False,
+        "op": False,
+        "mapping": False,
+        "alias": False,
+    }
+
+    @property
+    def function(self) -> str:
+        """The function's name."""
+        return f"{self.args['kind']}_CHANGELOG"
 
 
 class PatternVariable(exp.Expression):

@@ -20,6 +20,7 @@ from headrace.core.suggestions import did_you_mean, nearest
 from headrace.core.types import NESTING_MAX
 from headrace.sql.ast import (
     TIME_WINDOWS,
+    ChangelogFunction,
     JsonCall,
     MatchRecognize,
     PatternVariable,
@@ -36,6 +37,7 @@ from headrace.sql.pattern_parser import match_recognize
 
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "UNION", "WITHIN")
 _BEFORE_ALIAS = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NUMBER, TokenType.END)
+_TABLE_FUNCTIONS = (*TIME_WINDOWS, "TO_CHANGELOG", "FROM_CHANGELOG")
 _ARGUMENTS = {
     "SIZE": "size_ms",
     "SLIDE": "advance_ms",
@@ -72,6 +74,7 @@ _NODES = frozenset(
         exp.TableAlias,
         exp.Unnest,
         TimeWindow,
+        ChangelogFunction,
         MatchRecognize,
         PatternVariable,
         exp.Identifier,
@@ -348,9 +351,9 @@ class QueryParser(ExpressionParser):
             raise cursor.unsupported(
                 "LATERAL", hint="Write CROSS JOIN UNNEST(array) AS t(element), or a join."
             )
-        if cursor.at("TABLE", "(") and (after := cursor.peek(2)) and folded(after) in TIME_WINDOWS:
+        if cursor.at("TABLE", "(") and (after := cursor.peek(2)) and folded(after) in _TABLE_FUNCTIONS:
             self._advance(2)
-            this: exp.Expr = self._parse_time_window()
+            this: exp.Expr = self._parse_table_function()
             self._expect(TokenType.R_PAREN, "')' at the end of TABLE")
             return self._parse_after_rows(this)
         if cursor.at("TABLE", "("):
@@ -360,8 +363,8 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.L_PAREN):
             this = exp.Subquery(this=self._parse_query())
             self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
-        elif self._next.token_type is TokenType.L_PAREN and folded(token) in TIME_WINDOWS:
-            this = self._parse_time_window()
+        elif self._next.token_type is TokenType.L_PAREN and folded(token) in _TABLE_FUNCTIONS:
+            this = self._parse_table_function()
         else:
             this = self._parse_relation()
         return self._parse_after_rows(this)
@@ -369,9 +372,9 @@ class QueryParser(ExpressionParser):
     def _parse_after_rows(self, this: exp.Expr) -> exp.Expr:
         """Parse what follows the rows of a source: a pattern, the alias, and the properties."""
         if self.cursor.at("MATCH_RECOGNIZE", "("):
-            if isinstance(this, TimeWindow):
+            if isinstance(this, TimeWindow | ChangelogFunction):
                 raise self.cursor.unsupported(
-                    f"MATCH_RECOGNIZE over {this.kind}", hint="Match the rows of the relation itself."
+                    f"MATCH_RECOGNIZE over {this.function}", hint="Match the rows of the relation itself."
                 )
             this = match_recognize(self, this)
         self._refuse_clauses_of_other_dialects()
@@ -386,7 +389,7 @@ class QueryParser(ExpressionParser):
         if self._curr.token_type is TokenType.L_PAREN:
             raise self.cursor.unsupported(
                 "a table function other than a time window or UNNEST",
-                hint=f"Write a relation, UNNEST, or one of {', '.join(TIME_WINDOWS)}.",
+                hint=f"Write a relation, UNNEST, or one of {', '.join(_TABLE_FUNCTIONS)}.",
             )
         names: list[exp.Expr | None] = [*reversed(parts), None, None]
         if len(parts) > 3:
@@ -416,7 +419,7 @@ class QueryParser(ExpressionParser):
             return
         if isinstance(this, MatchRecognize):
             this = this.this
-        if not isinstance(this.this if isinstance(this, TimeWindow) else this, exp.Table):
+        if not isinstance(this.this if isinstance(this, TimeWindow | ChangelogFunction) else this, exp.Table):
             raise cursor.error(
                 "no properties after a subquery", hint="Put WITH (…) after the relation inside."
             )
@@ -426,18 +429,73 @@ class QueryParser(ExpressionParser):
         if self.cursor.at("AS"):
             raise self.cursor.error("the alias before WITH (…)", hint="Write relation AS alias WITH (…).")
 
+    def _parse_table_function(self) -> exp.Expr:
+        return (
+            self._parse_time_window()
+            if folded(self._curr) in TIME_WINDOWS
+            else self._parse_changelog_function()
+        )
+
+    def _parse_input_rows(self) -> exp.Expr:
+        """Parse `[TABLE] relation` or a subquery, as the first argument of a function in FROM."""
+        if self.at("TABLE") and self._next.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            self._advance()
+        if not self._match(TokenType.L_PAREN):
+            return self._parse_relation()
+        this = exp.Subquery(this=self._parse_query())
+        self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
+        return this
+
+    def _parse_changelog_function(self) -> ChangelogFunction:
+        """Parse `TO_CHANGELOG(input => TABLE t [PARTITION BY k] [, op => DESCRIPTOR(c)] [, op_mapping => MAP['INSERT', 'c']])`."""
+        token = self._curr
+        self._advance(2)
+        self.take("INPUT", "=", ">")
+        kind = folded(token).partition("_")[0]
+        node = ChangelogFunction(this=self._parse_input_rows(), kind=kind).update_positions(token)
+        if self._match(TokenType.PARTITION_BY):
+            enclosed = self._match(TokenType.L_PAREN)
+            names = [self.parse_name("the name of a column")]
+            # Without parentheses, the next argument may follow the comma.
+            while self.at(",") and (
+                enclosed or getattr(self.cursor.peek(2), "text", "") not in ("=", "(", "[")
+            ):
+                self._advance()
+                names.append(self.parse_name("the name of a column"))
+            if enclosed:
+                self._expect(TokenType.R_PAREN, "')' after the names of the columns")
+            node.set("partition_by", names)
+        while self._match(TokenType.COMMA):
+            if (self.take("OP", "=", ">") or self.at("DESCRIPTOR")) and not node.args.get("op"):
+                if not self.take("DESCRIPTOR", "("):
+                    self._fail("DESCRIPTOR(column)")
+                node.set("op", self.parse_name("the column with the operation"))
+                self._expect(TokenType.R_PAREN, "')' after the column of DESCRIPTOR")
+            elif (self.take("OP_MAPPING", "=", ">") or self.at("MAP", "[")) and not node.args.get("mapping"):
+                node.set("mapping", self._parse_op_mapping())
+            else:
+                self._fail("op => DESCRIPTOR(column) or op_mapping => MAP[…]")
+        self._expect(TokenType.R_PAREN, f"',' or ')' at the end of {folded(token)}")
+        return node
+
+    def _parse_op_mapping(self) -> list[exp.Expr]:
+        if not self.take("MAP", "["):
+            self._fail("MAP['key', 'value', …]")
+        texts = self._parse_required_csv(self._parse_text, "a text")
+        if len(texts) % 2:
+            self._fail("',' and the value of the last key")
+        self._expect(TokenType.R_BRACKET, "']' at the end of MAP")
+        return texts
+
+    def _parse_text(self) -> exp.Expr | None:
+        return self._parse_literal() if self._curr.token_type is TokenType.STRING else None
+
     def _parse_time_window(self) -> TimeWindow:
         token = self._curr
         kind = token.text.upper()
         self._advance(2)
         self.take("DATA", "=", ">")
-        if self.at("TABLE") and self._next.token_type is not TokenType.COMMA:
-            self._advance()
-        if self._match(TokenType.L_PAREN):
-            this: exp.Expr = exp.Subquery(this=self._parse_query())
-            self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
-        else:
-            this = self._parse_relation()
+        this = self._parse_input_rows()
         window = TimeWindow(this=this, kind=kind).update_positions(token)
         if self._curr.token_type is TokenType.PARTITION_BY:
             raise self.cursor.unsupported(f"PARTITION BY in {kind}", hint="Add its columns to GROUP BY.")

@@ -10,6 +10,7 @@ from sqlglot import exp, generator
 from headrace.core.names import printed, quote
 from headrace.sql import calls
 from headrace.sql.ast import (
+    ChangelogFunction,
     JsonCall,
     MatchRecognize,
     PatternVariable,
@@ -62,6 +63,18 @@ def _time_window(printer: generator.Generator, node: TimeWindow) -> str:
         text += f", {word} {duration_text(node.advance_ms)}"
     if node.offset_ms:
         text += f", OFFSET {'-' if node.offset_ms < 0 else ''}{duration_text(abs(node.offset_ms))}"
+    return f"{text}){_alias_and_properties(printer, node)}"
+
+
+def _changelog_function(printer: generator.Generator, node: ChangelogFunction) -> str:
+    table = "TABLE " if isinstance(node.this, exp.Table) else ""
+    text = f"{node.args['kind']}_CHANGELOG(input => {table}{printer.sql(node, 'this')}"
+    if partition := node.args.get("partition_by"):
+        text += f" PARTITION BY {', '.join(map(printer.sql, partition))}"
+    if node.args.get("op") is not None:
+        text += f", op => DESCRIPTOR({printer.sql(node, 'op')})"
+    if mapping := node.args.get("mapping"):
+        text += f", op_mapping => MAP[{', '.join(map(printer.sql, mapping))}]"
     return f"{text}){_alias_and_properties(printer, node)}"
 
 
@@ -118,6 +131,7 @@ class QueryPrinter(generator.Generator):
     TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
         **generator.Generator.TRANSFORMS,
         TimeWindow: _time_window,
+        ChangelogFunction: _changelog_function,
         MatchRecognize: _match_recognize,
         PatternVariable: _pattern_variable,
         TypeName: lambda _, node: str(node.this),

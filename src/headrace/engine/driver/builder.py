@@ -321,6 +321,7 @@ def _normalize(work: Build, step: physical.Normalize) -> DataFrame:
         _listed(work, step.keys),
         step.deleted,
         step.sequence,
+        step.kinds,
         _time_to_live(work, step),
     )
     return DataFrame(signed, work.session)
