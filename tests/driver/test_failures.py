@@ -211,7 +211,9 @@ def test_a_machine_too_busy_for_a_process_is_reported_and_retried() -> None:
 
 def test_a_change_of_an_unknown_kind_is_the_datas_fault() -> None:
     start = StartQuery(query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="")
-    raised = f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {UNKNOWN_CHANGE} SQLSTATE: P0001"
+    raised = (
+        f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {UNKNOWN_CHANGE} SQLSTATE: P0001"
+    )
     classified = classify(RuntimeError(raised), start)
     assert (classified.sqlstate, classified.domain) == ("22000", "user")
     assert classified.message == f"a value does not fit the query: {UNKNOWN_CHANGE}"

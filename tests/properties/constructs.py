@@ -399,7 +399,7 @@ PATTERNS = (
 
 GROUPS = {
     "changes": (*CHANGES, *forms.CHANGES),
-    "joins": JOINS,
+    "joins": (*JOINS, *forms.JOINS),
     "windows": (*WINDOWS, *LATE, *ARRIVAL, *forms.WINDOWS),
     "patterns": PATTERNS,
 }

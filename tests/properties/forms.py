@@ -53,6 +53,63 @@ CHANGES = (
     ),
 )
 
+_OTHER = "SELECT k, v FROM s {} WHERE v < 30"
+JOINS = (
+    _changelog(
+        "not_in",
+        f"SELECT id, w FROM u {_U} WHERE w NOT IN (SELECT w FROM x {_U} WHERE w > 17 OR (w IS NULL AND id = 'i1'))",
+        "SELECT id, w FROM u WHERE w NOT IN (SELECT w FROM x WHERE w > 17 OR (w IS NULL AND id = 'i1'))",
+    ),
+    _changelog(
+        "not_in_of_group",
+        f"SELECT id, w FROM u {_U} WHERE w NOT IN (SELECT w FROM x {_U} WHERE x.k = u.k)",
+        "SELECT id, w FROM u WHERE w NOT IN (SELECT w FROM x WHERE x.k = u.k)",
+        exactly_once=True,
+    ),
+    _changelog(
+        "in_or",
+        f"SELECT id, w FROM u {_U} WHERE w < 3 OR k IN (SELECT k FROM x {_U} WHERE w > 10) "
+        f"OR NOT EXISTS (SELECT 1 FROM x {_U} WHERE x.id = u.id)",
+        "SELECT id, w FROM u WHERE w < 3 OR k IN (SELECT k FROM x WHERE w > 10) OR NOT EXISTS (SELECT 1 FROM x WHERE x.id = u.id)",
+    ),
+    _changelog(
+        "intersect",
+        f"SELECT k, w FROM u {_U} INTERSECT SELECT k, w FROM x {_U}",
+        "SELECT k, w FROM u INTERSECT SELECT k, w FROM x",
+    ),
+    _changelog(
+        "except",
+        f"SELECT k, w FROM u {_U} EXCEPT SELECT k, w FROM x {_U} EXCEPT {_OTHER.format(_S)}",
+        f"SELECT k, w FROM u EXCEPT SELECT k, w FROM x EXCEPT {_OTHER.format('')}",
+        exactly_once=True,
+    ),
+    _changelog(
+        "value",
+        f"SELECT id, w, w - (SELECT MIN(w) FROM x {_U}) AS above FROM u {_U} WHERE w > (SELECT AVG(w) FROM x {_U} WHERE k <> 'k1')",
+        "SELECT id, w, w - (SELECT MIN(w) FROM x) AS above FROM u WHERE w > (SELECT AVG(w) FROM x WHERE k <> 'k1')",
+    ),
+    _changelog(
+        "cross_join_of_one_row",
+        f"SELECT u.id AS id, x.n AS n FROM u {_U} CROSS JOIN (SELECT COUNT(*) AS n FROM x {_U}) x",
+        "SELECT u.id, x.n FROM u CROSS JOIN (SELECT COUNT(*) AS n FROM x) x",
+    ),
+    Template(
+        "left_unnest",
+        f"SELECT k, t, d, letter, place FROM s {_S} LEFT JOIN UNNEST(SPLIT(NULLIF(k, 'k1'), 'k')) WITH ORDINALITY AS l(letter, place) "
+        f"ON TRUE WHERE {_REAL}",
+        "SELECT k, t, d, NULLIF(letter, 'none') AS letter, NULLIF(place, 0) AS place FROM (SELECT k, t, d, unnest(CASE WHEN k = 'k1' "
+        "THEN ['none'] ELSE string_split(k, 'k') END) AS letter, unnest(CASE WHEN k = 'k1' THEN [0] ELSE range(1, "
+        "len(string_split(k, 'k')) + 1) END) AS place FROM s)",
+        exactly_once=True,
+    ),
+    Template(
+        "temporal_left_if",
+        f"SELECT s.k AS k, s.t AS t, s.v AS v, c.w AS w FROM s {_S} LEFT JOIN c {_S} ON s.k = c.k AND c.w > s.v WHERE s.{_REAL}",
+        "SELECT s.k, s.t, s.v, CASE WHEN c.w > s.v THEN c.w END AS w FROM s ASOF LEFT JOIN c ON s.k = c.k AND s.t >= c.t",
+        exactly_once=True,
+    ),
+)
+
 WINDOWS = (
     _changelog(
         "tumble_offset",

@@ -29,7 +29,7 @@ from headrace.analyzer.expressions import (
 )
 from headrace.analyzer.functions import is_aggregate
 from headrace.analyzer.invocation import conjunction
-from headrace.analyzer.joins import pending, refuse_conditions, refuse_outer_in_list, resolved
+from headrace.analyzer.joins import is_outer_unnest, pending, refuse_outer_in_list, resolved
 from headrace.analyzer.logical import (
     Aggregate,
     Filter,
@@ -37,6 +37,7 @@ from headrace.analyzer.logical import (
     JoinKind,
     LogicalNode,
     Project,
+    RegularJoin,
     Scan,
     SingleRow,
     SnapshotJoin,
@@ -45,7 +46,7 @@ from headrace.analyzer.logical import (
     Unnest,
     walk,
 )
-from headrace.analyzer.membership import Asked, Membership, joined, split
+from headrace.analyzer.membership import Asked, Membership, answerable, answered, joined, split
 from headrace.analyzer.ordering import ordered, output_column, position
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.scope import Scope
@@ -145,6 +146,7 @@ class SelectBinder:
         self._asked = 0
         self._scalars: list[Subquery] = []
         self._bounded = False
+        self._takes_values = True
 
     def bound(self) -> LogicalNode:
         """Return the plan of this SELECT."""
@@ -153,7 +155,7 @@ class SelectBinder:
         output = self._grouped(source, items) or self._projected(source, items)
         if not is_snapshot(source):
             output = without_unread_ranks(output)
-        self._bounded = False  # ORDER BY comes too late to ask for values
+        self._takes_values = False  # ORDER BY comes too late to ask for values
         return ordered(self._node, output, lambda node: self._sort_expression(node, items))
 
     def asked(self, outer: tuple[SourceColumns, ...], *, value: bool) -> Asked:
@@ -185,8 +187,8 @@ class SelectBinder:
         where = self._node.args.get("where")
         if where is None:
             return self._limited(resolved(sources, [])), []
-        plain, memberships = split(where.this)
-        whole = [where.this] if not memberships else plain
+        plain, memberships, mixed = split(where.this)
+        whole = [where.this] if not memberships and not mixed else plain
         bound = [self._binder.condition(node, "WHERE") for node in whole]
         for condition in bound:
             refuse_aggregates(condition, "WHERE", "Use HAVING.")
@@ -196,17 +198,43 @@ class SelectBinder:
         conditions = [part for part in parts if part not in outside]
         if not is_snapshot(sources):
             sources = first_rows(sources, conditions)
-        source = self._with_scalars(resolved(sources, conditions))
-        if conditions:
-            source = Filter(
-                source, bound[0] if [*conjuncts(bound[0])] == conditions else conjunction(conditions)
-            )
+        source = resolved(sources, conditions)
+        # What needs no value filters first: fewer rows are joined with the values.
+        later = [
+            part for part in conditions if any(read.source.startswith(SCALAR) for read in references(part))
+        ]
+        own = [part for part in conditions if part not in later]
+        if own:
+            source = Filter(source, bound[0] if [*conjuncts(bound[0])] == own else conjunction(own))
+        source = self._with_scalars(source)
+        if later:
+            source = Filter(source, conjunction(later))
         for member in memberships:
-            source = self._joined(source, member)
+            source = joined(*self._asked_of(source, member))
+        for node in mixed:
+            source = self._filtered_by_answers(source, node, beyond)
         return self._limited(source), outside
 
-    def _joined(self, source: LogicalNode, member: Membership) -> LogicalNode:
-        """Return `source` where an IN or EXISTS is true."""
+    def _filtered_by_answers(self, source: LogicalNode, node: exp.Expr, beyond: set[str]) -> LogicalNode:
+        """Return `source` where a condition is true that combines IN and EXISTS by OR."""
+        for member in answerable(node):
+            asked = self._asked_of(source, member)
+            source, self._binder.answers[member.node] = answered(*asked)
+        condition = self._binder.condition(node, "WHERE")
+        refuse_aggregates(condition, "WHERE", "Use HAVING.")
+        if any(read.source in beyond for read in references(condition)):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "IN and EXISTS under OR must not be combined with columns of the outer query",
+                hint="Write a condition of its own for each, joined with AND.",
+                span=condition.span,
+            )
+        return Filter(self._with_scalars(source), condition)
+
+    def _asked_of(
+        self, source: LogicalNode, member: Membership
+    ) -> tuple[LogicalNode, Membership, Expression | None, Asked, str]:
+        """Return `source` and an IN or EXISTS over it: its operand, the rows of its subquery, and their alias."""
         self._asked += 1
         operand = None
         if member.operand is not None:
@@ -228,13 +256,13 @@ class SelectBinder:
                 _refuse_columns(_OF_IN, len(columns), member.span)
             value = Scope(rows.sources).column(columns[0].name, alias=None, span=None)
             inner_rows = Asked(rows, value if operand is not None else None, ())
-        return joined(source, member, operand, inner_rows, f"{PREFIX}asked_{self._asked}")
+        return source, member, operand, inner_rows, f"{PREFIX}asked_{self._asked}"
 
     def _scalar(self, node: exp.Subquery) -> Expression:
         """Return a subquery that is a value: one row for sure, joined with every row of this SELECT."""
         query = self._subquery(node.this)
-        if not self._bounded or not is_snapshot(query):
-            raise _no_scalar("in a query of materialized views", node)
+        if not self._takes_values or is_snapshot(query) is not self._bounded:
+            raise _no_scalar("in SELECT, WHERE and HAVING, of rows such as those of FROM", node)
         if not isinstance(query, Aggregate) or query.group_by or query.having is not None:
             raise _no_scalar("where it is one aggregate, without GROUP BY and HAVING", node)
         _refuse_columns("a subquery that is a value", len(query.items), span_of(node))
@@ -246,7 +274,11 @@ class SelectBinder:
     def _with_scalars(self, source: LogicalNode) -> LogicalNode:
         """Return `source` with the values that expressions have requested since."""
         for scalar in self._scalars:
-            source = SnapshotJoin(source, scalar, None, JoinKind.CROSS)
+            source = (
+                SnapshotJoin(source, scalar, None, JoinKind.CROSS)
+                if self._bounded
+                else RegularJoin(source, scalar, (), ())
+            )
         self._scalars = []
         return source
 
@@ -274,8 +306,7 @@ class SelectBinder:
             refuse_outer_in_list(joins[:place], join)
             shared: Mapping[str, Expression] = {}
             if isinstance(join.this, exp.Unnest):
-                refuse_conditions(join)
-                bound = bind_unnest(join.this, bound, self._scope)
+                bound = bind_unnest(join.this, bound, self._scope, outer=is_outer_unnest(join))
             else:
                 bound, shared = pending(self._scope, bound, binder.bind(join.this), join)
             self._scope = Scope(bound.sources, {**self._scope.shared, **shared})
@@ -390,6 +421,13 @@ class SelectBinder:
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "a subquery as a value cannot be combined with an aggregate of all rows",
                 hint="Put the aggregate into a subquery of FROM.",
+                span=values[0].span,
+            )
+        if values and not self._bounded:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "a subquery as a value cannot be combined with GROUP BY in a continuous query",
+                hint="Put the groups into a subquery of FROM, and compare them in the outer query.",
                 span=values[0].span,
             )
         keys = (*keys, *values)

@@ -297,10 +297,11 @@ def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
                 span=over.span,
             )
         if isinstance(node, SetOperation):
+            # Of rows without a source, in a query that reads a stream elsewhere.
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{node.operator.value} is supported between materialized views only",
-                hint="Write WHERE EXISTS (SELECT …), or NOT EXISTS.",
+                f"a continuous query supports {node.operator.value} of rows with a source only",
+                hint="Write the rows out, or store them in a relation.",
                 span=node.span,
             )
 

@@ -69,10 +69,14 @@ _UNIT_MS = {
 
 
 class ExpressionBinder:
-    """Binds the expressions of one SELECT against the sources of its FROM; `scalar` binds a subquery that is a value."""
+    """Binds the expressions of one SELECT against the sources of its FROM; `scalar` binds a subquery that is a value.
+
+    `answers` are the values of the IN and EXISTS that conditions have been prepared for, by the identities of their nodes.
+    """
 
     def __init__(self, scope: Scope, scalar: Callable[[exp.Subquery], Expression] | None = None) -> None:
         self._scope = scope
+        self.answers: dict[int, Expression] = {}
         self._special = Special(scope, self.bind)
         self._branches: dict[type[exp.Expr], Callable[..., Expression]] = {
             exp.Column: self._column,
@@ -343,12 +347,14 @@ class ExpressionBinder:
         return replace(bound, arguments=filtered(bound.arguments, condition))
 
     def _subquery(self, node: exp.Expr) -> Expression:
+        if id(node) in self.answers:
+            return self.answers[id(node)]
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "a subquery is not supported here",
             hint=(
                 "FROM supports (SELECT …). WHERE supports x IN (SELECT …), EXISTS (SELECT …) and NOT of "
-                "these, joined with AND."
+                "these, combined with AND and OR."
             ),
             span=span_of(node),
         )

@@ -100,14 +100,17 @@ def pending(
     return PendingJoin(tree, right, kind, tuple(conditions), within_of(node), span), shared
 
 
-def refuse_conditions(node: exp.Join) -> None:
-    """Raise 0A000 for UNNEST of a row's array with ON, or as an outer join."""
-    if _kind(node) is not JoinKind.CROSS:
+def is_outer_unnest(node: exp.Join) -> bool:
+    """True of LEFT JOIN UNNEST(array) ON TRUE. Raises UserError 0A000 for any other condition, and for RIGHT and FULL."""
+    kind, on = _kind(node), node.args.get("on")
+    always = on is None or (isinstance(on, exp.Boolean) and bool(on.this))
+    if kind not in (JoinKind.CROSS, JoinKind.INNER, JoinKind.LEFT) or not always or node.args.get("using"):
         raise _refused(
-            "UNNEST is joined with CROSS JOIN, without a condition",
+            "UNNEST is joined with CROSS JOIN, or with LEFT JOIN … ON TRUE",
             span_of(node),
             "Write CROSS JOIN UNNEST(array) AS t(element), and move conditions to WHERE.",
         )
+    return kind is JoinKind.LEFT
 
 
 def refuse_outer_in_list(before: Sequence[exp.Join], node: exp.Join) -> None:
@@ -189,9 +192,10 @@ def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
     if join.kind is JoinKind.CROSS:
         equalities = [part for part in meeting if _sides(part, join) is not None]
         conditions.extend(equalities)
-        if not meeting and not conditions and any(appended):
+        single = any(traits(side).key == () for side in join.inputs)
+        if not meeting and not conditions and any(appended) and not single:
             raise _refused(
-                "a CROSS JOIN supports changelogs, materialized views and UNNEST only: of a stream, every "
+                "a CROSS JOIN supports changelogs, materialized views, UNNEST and one row only: of a stream, every "
                 "row would be kept",
                 join.span,
                 "Add a condition: JOIN … ON a.x = b.x, or WHERE a.x = b.x.",
@@ -284,14 +288,10 @@ def _temporal(
     if not key or set(chosen) != key or join.kind is JoinKind.RIGHT:
         return None
     kind = JoinKind.LEFT if join.kind is JoinKind.LEFT else JoinKind.INNER
-    joined = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind)
-    if rest and kind is JoinKind.LEFT:
-        raise _refused(
-            "a LEFT JOIN of a stream with a changelog requires exactly the whole key in ON",
-            rest[0].span or join.span,
-            "Move conditions on the result to WHERE; compute conditional NULLs with CASE.",
-        )
-    return Filter(joined, conjunction(rest)) if rest else joined
+    condition = conjunction(rest) if rest else None
+    above = condition if kind is JoinKind.LEFT else None
+    joined = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind, above)
+    return Filter(joined, condition) if condition is not None and above is None else joined
 
 
 def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalNode:

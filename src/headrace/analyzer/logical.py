@@ -317,7 +317,8 @@ class FromChangelog(LogicalNode):
 class Unnest(LogicalNode):
     """Each row once for every element of an array; `ordinality` names the column of the 1-based place.
 
-    `columns` is the element, or where there are several, the fields of the STRUCT that each element is.
+    `columns` is the element, or where there are several, the fields of the STRUCT that each element is. With `outer`, a row without
+    elements stays, with NULL in these columns.
     """
 
     input: LogicalNode
@@ -325,6 +326,7 @@ class Unnest(LogicalNode):
     alias: str
     columns: tuple[Column, ...]
     ordinality: Column | None = None
+    outer: bool = False
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
@@ -388,13 +390,14 @@ class IntervalJoin(Join):
 @dataclass(frozen=True)
 class TemporalJoin(Join):
     """Join of a stream with a changelog or a view of a changelog: each row with the version of its key that was valid at the row's event
-    time."""
+    time. A version that does not meet the `condition` of a LEFT JOIN is no match."""
 
     left: LogicalNode
     right: Scan | Subquery
     left_keys: tuple[Expression, ...]
     right_keys: tuple[str, ...]
     kind: JoinKind = JoinKind.INNER
+    condition: Expression | None = None
 
 
 @dataclass(frozen=True)

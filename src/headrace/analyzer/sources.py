@@ -339,8 +339,8 @@ def _least_advance(size_ms: int) -> int:
     return least if least <= 1000 else -(-least // 1000) * 1000
 
 
-def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
-    """Return `left`, each row once for every element of an array; raises UserError 42804 and 42601."""
+def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope, *, outer: bool = False) -> Unnest:
+    """Return `left`, each row once for every element of an array, with `outer` at least once; raises UserError 42804 and 42601."""
     span = span_of(node)
     if len(node.expressions) != 1:
         raise UserError(
@@ -378,6 +378,6 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
             hint="Write UNNEST(array) AS t(element), or UNNEST(array) WITH ORDINALITY AS t(element, position).",
             span=span,
         )
-    ordinality = Column(place, BIGINT, nullable=False) if place is not None else None
+    ordinality = Column(place, BIGINT, nullable=outer) if place is not None else None
     name = alias.name if alias is not None else "unnest"
-    return Unnest(left, array, name or "unnest", tuple(columns), ordinality)
+    return Unnest(left, array, name or "unnest", tuple(columns), ordinality, outer)

@@ -307,7 +307,7 @@ def _line(node: LogicalNode) -> str:
         case Materialize():
             return "Materialize"
         case TemporalJoin():
-            return f"TemporalJoin {node.kind.value} on {_looked_up(node)}"
+            return f"TemporalJoin {node.kind.value} on {_looked_up(node)}{_residual(node)}"
         case LookupJoin():
             of = node.right.relation.name
             return f"LookupJoin {node.kind.value} of {of} on {_looked_up(node)}{_residual(node)}"
@@ -315,7 +315,7 @@ def _line(node: LogicalNode) -> str:
             on = f" on {SHOWN.bare(node.condition)}" if node.condition is not None else ""
             return f"Join {node.kind.value}{on}"
         case Unnest():
-            return f"Unnest {SHOWN.bare(node.array)} AS {printed(node.alias)}"
+            return f"Unnest {'outer ' if node.outer else ''}{SHOWN.bare(node.array)} AS {printed(node.alias)}"
         case Subquery(view=Relation() as view):
             alias = "" if node.alias == view.name.name else f" AS {printed(node.alias)}"
             return f"View {view.name}{alias}, inlined: its query"
@@ -358,7 +358,7 @@ def _signed(milliseconds: int) -> str:
     return f"{'-' if milliseconds < 0 else '+'}{duration_text(abs(milliseconds))}"
 
 
-def _residual(node: IntervalJoin | LookupJoin | RegularJoin) -> str:
+def _residual(node: IntervalJoin | TemporalJoin | LookupJoin | RegularJoin) -> str:
     return f" where {SHOWN.bare(node.condition)}" if node.condition is not None else ""
 
 

@@ -260,11 +260,6 @@ NOT_SUPPORTED = [
         None,
         "a.x = b.x",
     ),
-    (
-        "SELECT f.carrier FROM flights f LEFT JOIN planes p ON f.tailnum = p.tailnum AND p.seats > 3",
-        "p.seats > 3",
-        "WHERE",
-    ),
     ("SELECT t.x FROM flights f JOIN UNNEST(stops) AS t(x) ON t.x = f.dest", None, "CROSS JOIN UNNEST"),
     ("SELECT a.c FROM flights AS a(c)", "c", "SELECT column AS name"),
     ("SELECT * FROM numbers(1, 3)", "(", "Write a relation, UNNEST, or one of TUMBLE"),

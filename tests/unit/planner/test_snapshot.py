@@ -119,6 +119,15 @@ def rows(views: duckdb.DuckDBPyConnection, text: str) -> list[tuple[object, ...]
             "SELECT DISTINCT carrier FROM delays WHERE carrier NOT IN (SELECT carrier FROM carriers)",
             [("CC",)],
         ),
+        (
+            "SELECT carrier FROM delays d WHERE minutes > 20 OR carrier IN (SELECT carrier FROM carriers WHERE name = 'Beta') "
+            "OR NOT EXISTS (SELECT 1 FROM carriers c WHERE c.carrier = d.carrier) ORDER BY 1",
+            [("AA",), ("BB",), ("CC",)],
+        ),
+        (
+            "SELECT carrier FROM delays WHERE minutes > 20 OR EXISTS (SELECT 1 FROM carriers WHERE name = 'Gamma')",
+            [("AA",)],
+        ),
         # A NULL among the values: nothing is known not to be in them.
         ("SELECT carrier FROM carriers WHERE 7e0 NOT IN (SELECT minutes FROM delays)", []),
         ("SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM delays WHERE minutes > 29)", [(1,)]),

@@ -53,7 +53,9 @@ _ARITHMETIC = re.compile(r"java\.lang\.ArithmeticException: ([^\n]*)")
 _PATTERN = re.compile(r"java\.util\.regex\.PatternSyntaxException: ([^\n]*)")
 """Compiled code meets these where Spark has no condition for them."""
 _TOO_LONG = re.compile(r"\[USER_RAISED_EXCEPTION\] (\w+ would return a text of more than \d+ characters)")
-_UNKNOWN_CHANGE = re.compile(r"\[USER_RAISED_EXCEPTION\] (FROM_CHANGELOG reads an operation that op_mapping does not name)")
+_UNKNOWN_CHANGE = re.compile(
+    r"\[USER_RAISED_EXCEPTION\] (FROM_CHANGELOG reads an operation that op_mapping does not name)"
+)
 _OTHER_STATE = re.compile(r"(expected [^\n]*? state of [^\n]*?): the query must start from a new checkpoint")
 _ANALYSIS_STATES = {
     "UNRESOLVED_COLUMN": SqlState.UNDEFINED_COLUMN,

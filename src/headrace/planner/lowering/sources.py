@@ -253,9 +253,8 @@ def unnest(low: Lowering, operator: Operator, node: Unnest, needed: Needed) -> F
     positions = dict(below.positions)
     if node.ordinality is not None:
         positions[node.alias] = node.ordinality.name
-    text = (
-        f"{below.text}\nLATERAL VIEW {_exploded(node, array)} {alias} AS {', '.join([*_place(node), *names])}"
-    )
+    outer = "OUTER " if node.outer else ""
+    text = f"{below.text}\nLATERAL VIEW {outer}{_exploded(node, array)} {alias} AS {', '.join([*_place(node), *names])}"
     return replace(below, text=text, sources=node.sources, positions=positions, table=None)
 
 
