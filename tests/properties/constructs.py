@@ -398,7 +398,7 @@ PATTERNS = (
 )
 
 GROUPS = {
-    "changes": (*CHANGES, *forms.CHANGES),
+    "changes": (*CHANGES, *forms.CHANGES, *forms.GROUPS),
     "joins": (*JOINS, *forms.JOINS),
     "windows": (*WINDOWS, *LATE, *ARRIVAL, *forms.WINDOWS),
     "patterns": PATTERNS,

@@ -53,6 +53,23 @@ CHANGES = (
     ),
 )
 
+GROUPS = (
+    _changelog(
+        "rollup",
+        f"SELECT k, w, GROUPING(k) AS gk, GROUPING(w) AS gw, COUNT(*) AS n, SUM(w) AS total FROM u {_U} GROUP BY ROLLUP(k, w)",
+        "SELECT k, w, GROUPING(k) AS gk, GROUPING(w) AS gw, COUNT(*) AS n, SUM(w) AS total FROM u GROUP BY ROLLUP(k, w)",
+        exactly_once=True,
+    ),
+    _changelog(
+        "cube_windows",
+        "SELECT window_start, window_end, k, v % 3 AS r, GROUPING(k) AS gk, GROUPING(v % 3) AS gr, COUNT(*) AS n "
+        f"FROM TUMBLE(s, SIZE 20 SECONDS) {_S} GROUP BY window_start, window_end, CUBE(k, v % 3) HAVING COUNT(*) > 2",
+        f"SELECT {_bucket(20, 0)} AS window_start, {_bucket(20, 0)} + INTERVAL 20 SECOND AS window_end, k, v % 3 AS r, "
+        "GROUPING(k) AS gk, GROUPING(v % 3) AS gr, COUNT(*) AS n FROM s "
+        f"GROUP BY {_bucket(20, 0)}, CUBE(k, v % 3) HAVING COUNT(*) > 2",
+    ),
+)
+
 _OTHER = "SELECT k, v FROM s {} WHERE v < 30"
 JOINS = (
     _changelog(

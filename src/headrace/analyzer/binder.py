@@ -6,7 +6,7 @@ allows beyond names and types is in `checks.CHECKS`, which run on the finished p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -28,6 +28,7 @@ from headrace.analyzer.expressions import (
     references,
 )
 from headrace.analyzer.functions import is_aggregate
+from headrace.analyzer.grouping_sets import grouping_sets, of_snapshot, of_stream
 from headrace.analyzer.invocation import conjunction
 from headrace.analyzer.joins import is_outer_unnest, pending, refuse_outer_in_list, resolved
 from headrace.analyzer.logical import (
@@ -147,6 +148,7 @@ class SelectBinder:
         self._scalars: list[Subquery] = []
         self._bounded = False
         self._takes_values = True
+        self._over_groups: Callable[[Expression], Expression] = lambda expression: expression
 
     def bound(self) -> LogicalNode:
         """Return the plan of this SELECT."""
@@ -299,6 +301,13 @@ class SelectBinder:
         if clause is None:
             return SingleRow()
         binder = SourceBinder(self._context, self._known, self._subquery, self._view, converted)
+        if clause.this.args.get("system_time") is not None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "FOR SYSTEM_TIME AS OF is supported in a join only",
+                hint="Write FROM stream AS s JOIN changelog FOR SYSTEM_TIME AS OF s.time AS c ON s.key = c.key.",
+                span=span_of(clause.this.args["system_time"]),
+            )
         bound = binder.bind(clause.this)
         self._scope = Scope(bound.sources)
         joins = self._node.args.get("joins") or []
@@ -409,11 +418,16 @@ class SelectBinder:
         having = self._node.args.get("having")
         if group is None and having is None and not any(aggregates(item.expression) for item in items):
             return None
-        keys = tuple(
-            self._group_key(node, items) for node in (group.expressions if group is not None else ())
-        )
+        elements = group.expressions if group is not None else ()
+        sets = grouping_sets(elements, lambda node: self._group_key(node, items))
+        keys = tuple(self._group_key(node, items) for node in elements) if sets is None else ()
         condition = self._binder.condition(having.this, "HAVING") if having is not None else None
         source = self._with_scalars(source)
+        if sets is not None:
+            grouped = of_snapshot(sets, source) if is_snapshot(source) else of_stream(sets, source)
+            source, keys, self._over_groups = grouped.rows, grouped.group_by, grouped.changed
+            items = tuple(replace(item, expression=grouped.changed(item.expression)) for item in items)
+            condition = grouped.changed(condition) if condition is not None else None
         parts = [item.expression for item in items] + ([condition] if condition is not None else [])
         values = tuple(dict.fromkeys(value for part in parts for value in _scalars_of(part)))
         if values and group is None:
@@ -430,8 +444,16 @@ class SelectBinder:
                 hint="Put the groups into a subquery of FROM, and compare them in the outer query.",
                 span=values[0].span,
             )
+        if values and sets is not None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "a subquery as a value cannot be combined with GROUPING SETS",
+                hint="Put the groups into a subquery of FROM, and compare them in the outer query.",
+                span=values[0].span,
+            )
         keys = (*keys, *values)
-        output = Aggregate(source, keys, items, condition)
+        native = sets.sets if sets is not None and is_snapshot(source) else None
+        output = Aggregate(source, keys, items, condition, native)
         return _distinct(output) if self._node.args.get("distinct") is not None else output
 
     def _group_key(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression:
@@ -447,7 +469,7 @@ class SelectBinder:
 
     def _sort_expression(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression | None:
         """Return a key of ORDER BY that does not name an output column. With DISTINCT, its value must be that of an output column."""
-        bound = self._binder.bind(node)
+        bound = self._over_groups(self._binder.bind(node))
         if self._node.args.get("distinct") is None:
             return bound
         item = next((item for item in items if item.expression == bound), None)

@@ -13,6 +13,7 @@ from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME, lookup
 from headrace.analyzer.functions.scalars import JSON_STATES
 from headrace.analyzer.functions.signature import Function, function
 from headrace.analyzer.functions.temporals import EXTRACT_FIELDS, TRUNCATIONS
+from headrace.analyzer.grouping_sets import GROUPING
 from headrace.analyzer.invocation import call, equality
 from headrace.analyzer.logical import SourceColumns
 from headrace.analyzer.scope import Scope
@@ -80,6 +81,7 @@ class Special:
             "IFNULL": self._alternatives,
             "NVL": self._alternatives,
             "IF": self._if,
+            **dict.fromkeys(("GROUPING", "GROUPING_ID"), self._grouping),
             "TYPEOF": self._typeof,
             **dict.fromkeys(("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"), self._json_call),
         }
@@ -231,6 +233,9 @@ class Special:
                 span=span_of(node),
             )
         return call(CATALOGUE[EXTRACT_FIELDS[field]], [self._bind(node.expression)], span=span_of(node))
+
+    def _grouping(self, node: exp.Anonymous) -> Expression:
+        return call(GROUPING, [self._bind(argument) for argument in node.expressions], span=span_of(node))
 
     # --- conditionals, texts, types
 

@@ -18,6 +18,7 @@ from headrace.analyzer.expressions import (
     unrepeatable,
     walk,
 )
+from headrace.analyzer.grouping_sets import GROUPING, refused_grouping
 from headrace.analyzer.logical import (
     WINDOW_END,
     WINDOW_START,
@@ -250,12 +251,19 @@ def _keys(node: LogicalNode) -> Iterator[tuple[DataType, Span | None]]:
 
 
 def functions_run_where_they_are(plan: LogicalPlan) -> None:
-    """Raise 0A000 for a function without a spelling for views in a snapshot query, and for DISTINCT in aggregates other than COUNT."""
+    """Raise 0A000 for a function without a spelling for views in a snapshot query, and for DISTINCT in aggregates other than COUNT; 42803
+    for GROUPING without sets of groups."""
     for node in nodes(plan.root):
         for expression in expressions(node):
             for part in walk(expression):
                 if not isinstance(part, Call):
                     continue
+                if (
+                    part.function is GROUPING
+                    and getattr(node, "sets", None) is None
+                    and not isinstance(node, Sort)
+                ):
+                    raise refused_grouping(part.span)
                 if plan.snapshot and not plan.of_tables and part.function.duckdb is None:
                     raise UserError(
                         SqlState.FEATURE_NOT_SUPPORTED,

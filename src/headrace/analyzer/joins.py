@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headrace.analyzer.coercion import as_type, same_type
+from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
 from headrace.analyzer.expressions import Call, ColumnReference, Expression, conjuncts, references
 from headrace.analyzer.functions import CATALOGUE
@@ -57,7 +58,7 @@ Pair = tuple[Expression, Expression]
 
 @dataclass(frozen=True)
 class PendingJoin(Join):
-    """Two sides of a join whose conditions may not all be known yet."""
+    """Two sides of a join whose conditions may not all be known yet; `as_of` is the time of FOR SYSTEM_TIME AS OF."""
 
     left: LogicalNode
     right: LogicalNode
@@ -65,6 +66,7 @@ class PendingJoin(Join):
     on: tuple[Expression, ...] = ()
     within_ms: int | None = None
     span: Span | None = field(default=None, compare=False)
+    as_of: Expression | None = None
 
 
 def pending(
@@ -97,7 +99,9 @@ def pending(
             span=span_of(node),
         )
     span = span_of(node.this) if is_comma(node) else span_of(node)
-    return PendingJoin(tree, right, kind, tuple(conditions), within_of(node), span), shared
+    moment = node.this.args.get("system_time")
+    as_of = ExpressionBinder(left).bind(moment) if moment is not None else None
+    return PendingJoin(tree, right, kind, tuple(conditions), within_of(node), span, as_of), shared
 
 
 def is_outer_unnest(node: exp.Join) -> bool:
@@ -151,6 +155,26 @@ def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
         return node
     passes = node.kind in (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT)
     join = replace(node, left=resolved(node.left, where if passes else []))
+    result = _chosen(join, where)
+    if join.as_of is not None:
+        _check_as_of(result, join.as_of)
+    return result
+
+
+def _check_as_of(result: LogicalNode, time: Expression) -> None:
+    """Raise 0A000 unless a join is a temporal one, by the event time that FOR SYSTEM_TIME AS OF names."""
+    while isinstance(result, Filter):
+        result = result.input
+    if not isinstance(result, TemporalJoin) or not is_event_time(time, result.left):
+        raise _refused(
+            "FOR SYSTEM_TIME AS OF requires the event time of a stream's rows, and a changelog joined by its whole primary key",
+            time.span,
+            "Leave it out to join with the current rows, or with a table's rows at the time when the row is read.",
+        )
+
+
+def _chosen(join: PendingJoin, where: list[Expression]) -> LogicalNode:
+    """Return the kind of join that its sides and its conditions make."""
     views = [is_snapshot(side) for side in join.inputs]
     if all(views) and join.within_ms is not None:
         raise UserError(

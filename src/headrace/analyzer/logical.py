@@ -459,12 +459,13 @@ class Project(LogicalNode):
 
 @dataclass(frozen=True)
 class Aggregate(LogicalNode):
-    """The select list over groups."""
+    """The select list over groups; `sets` are the GROUPING SETS of a snapshot query, as positions of `group_by`."""
 
     input: LogicalNode
     group_by: tuple[Expression, ...]
     items: tuple[Item, ...]
     having: Expression | None = None
+    sets: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:

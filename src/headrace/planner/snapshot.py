@@ -121,7 +121,11 @@ class _Printer:
             lines.append(f"WHERE {' AND '.join(conditions)}")
         if isinstance(node, Aggregate):
             if node.group_by:
-                lines.append(f"GROUP BY {', '.join(self._sql.text(key) for key in node.group_by)}")
+                keys = [self._sql.text(key) for key in node.group_by]
+                if node.sets is not None:
+                    sets = (f"({', '.join(keys[place] for place in members)})" for members in node.sets)
+                    keys = [f"GROUPING SETS ({', '.join(sets)})"]
+                lines.append(f"GROUP BY {', '.join(keys)}")
             if node.having is not None:
                 lines.append(f"HAVING {self._sql.text(node.having)}")
         return "\n".join(lines)

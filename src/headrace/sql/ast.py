@@ -198,6 +198,12 @@ class ChangelogFunction(exp.Expression):
         return f"{self.args['kind']}_CHANGELOG"
 
 
+class GroupingSets(exp.Expression):
+    """GROUPING SETS, ROLLUP or CUBE in GROUP BY: `kind`, and `expressions`, each an expression, exp.Tuple, or GroupingSets."""
+
+    arg_types = {"kind": True, "expressions": True}  # noqa: RUF012
+
+
 class PatternVariable(exp.Expression):
     """A variable of a PATTERN: `this` exp.Identifier, how many rows it takes, `least` to `most` (None: any number), and whether it is
     `greedy`, which is to take as many as it can.

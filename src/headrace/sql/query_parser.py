@@ -21,6 +21,7 @@ from headrace.core.types import NESTING_MAX
 from headrace.sql.ast import (
     TIME_WINDOWS,
     ChangelogFunction,
+    GroupingSets,
     JsonCall,
     MatchRecognize,
     PatternVariable,
@@ -37,6 +38,7 @@ from headrace.sql.pattern_parser import match_recognize
 
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "UNION", "WITHIN")
 _BEFORE_ALIAS = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NUMBER, TokenType.END)
+_GROUPINGS = (("GROUPING", "SETS"), ("ROLLUP",), ("CUBE",))
 _TABLE_FUNCTIONS = (*TIME_WINDOWS, "TO_CHANGELOG", "FROM_CHANGELOG")
 _ARGUMENTS = {
     "SIZE": "size_ms",
@@ -62,6 +64,8 @@ _NODES = frozenset(
         exp.Join,
         exp.Where,
         exp.Group,
+        GroupingSets,
+        exp.Tuple,
         exp.Having,
         exp.Order,
         exp.Ordered,
@@ -293,11 +297,30 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.WHERE):
             query.set("where", exp.Where(this=self._require(self._parse_disjunction())))
         if self._match(TokenType.GROUP_BY):
-            self._refuse_clauses_of_other_dialects()
-            query.set("group", exp.Group(expressions=self._parse_required_csv(self._parse_disjunction)))
+            query.set("group", exp.Group(expressions=self._parse_required_csv(self._parse_grouping)))
         if self._match(TokenType.HAVING):
             query.set("having", exp.Having(this=self._require(self._parse_disjunction())))
         return windowed(query)
+
+    def _parse_grouping(self, within: str | None = None) -> exp.Expr | None:
+        """Parse an expression of GROUP BY, or GROUPING SETS, ROLLUP or CUBE; `within` these, it may be a list in parentheses."""
+        token = self._curr
+        kind = next((words for words in _GROUPINGS if self.at(*words, "(")), None)
+        if kind is not None and within in (None, "GROUPING SETS"):
+            self._nesting += 1
+            if self._nesting > NESTING_MAX:
+                raise too_nested(self.source.span(token.start, token.end + 1))
+            self._advance(len(kind) + 1)
+            name = " ".join(kind)
+            members = self._parse_required_csv(lambda: self._parse_grouping(name))
+            self._expect(TokenType.R_PAREN, f"',' or ')' at the end of {name}")
+            self._nesting -= 1
+            return GroupingSets(kind=name, expressions=members).update_positions(token)
+        if within and self._match(TokenType.L_PAREN):
+            members = [] if self.at(")") else self._parse_required_csv(self._parse_disjunction)
+            self._expect(TokenType.R_PAREN, "',' or ')' at the end of the set")
+            return exp.Tuple(expressions=members)
+        return self._parse_disjunction()
 
     def _refuse_clauses_of_other_dialects(self) -> None:
         """Refuse clauses of other dialects if their first word would be read as an alias or as another clause."""
@@ -367,6 +390,8 @@ class QueryParser(ExpressionParser):
             this = self._parse_table_function()
         else:
             this = self._parse_relation()
+            if self.take("FOR", "SYSTEM_TIME", "AS", "OF"):
+                this.set("system_time", self.parse_operand())
         return self._parse_after_rows(this)
 
     def _parse_after_rows(self, this: exp.Expr) -> exp.Expr:

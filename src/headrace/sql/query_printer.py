@@ -11,6 +11,7 @@ from headrace.core.names import printed, quote
 from headrace.sql import calls
 from headrace.sql.ast import (
     ChangelogFunction,
+    GroupingSets,
     JsonCall,
     MatchRecognize,
     PatternVariable,
@@ -132,6 +133,7 @@ class QueryPrinter(generator.Generator):
         **generator.Generator.TRANSFORMS,
         TimeWindow: _time_window,
         ChangelogFunction: _changelog_function,
+        GroupingSets: lambda printer, node: f"{node.args['kind']} ({printer.expressions(node, flat=True)})",
         MatchRecognize: _match_recognize,
         PatternVariable: _pattern_variable,
         TypeName: lambda _, node: str(node.this),
@@ -146,7 +148,9 @@ class QueryPrinter(generator.Generator):
         return quoted_text(expression.name) if expression.is_string else expression.name
 
     def table_sql(self, expression: exp.Table, *_arguments: Any, **_options: Any) -> str:
-        return self.table_parts(expression) + _alias_and_properties(self, expression)
+        time = self.sql(expression, "system_time")
+        as_of = f" FOR SYSTEM_TIME AS OF {time}" if time else ""
+        return self.table_parts(expression) + as_of + _alias_and_properties(self, expression)
 
     def unnest_sql(self, expression: exp.Unnest) -> str:
         alias = self.sql(expression, "alias")

@@ -74,7 +74,7 @@ TYPES = [
         None,
         "in a subquery",
     ),
-    (f"SELECT COUNT(*) {F} GROUP BY CUBE (carrier, dest)", "3D017", None, "UNION ALL"),
+    (f"SELECT COUNT(*) {F} GROUP BY CUBE (CUBE (carrier), dest)", "3D017", None, None),
     (f"SELECT upper(distance) {F}", "42804", "distance", "UPPER(text)"),
     (f"SELECT substring(carrier) {F}", "42804", "substring(carrier", "SUBSTRING(text, integer [, integer])"),
     (f"SELECT round(delay, distance) {F}", "42804", "distance", None),

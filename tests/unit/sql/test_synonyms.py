@@ -25,6 +25,8 @@ SYNONYMS = [
      "HOP(x.ts, INTERVAL '1' HOUR, INTERVAL '1' DAY), k",
      "SELECT k, window_end FROM HOP((SELECT * FROM t), DESCRIPTOR(x.ts), SIZE 1 DAY, ADVANCE BY 1 HOUR) AS x "
      "GROUP BY window_start, window_end, k"),
+    ("SELECT a FROM s JOIN c FOR SYSTEM_TIME AS OF s.ts x WITH ('a' = 'b') ON s.k = x.k",
+     "SELECT a FROM s JOIN c FOR SYSTEM_TIME AS OF s.ts AS x WITH ('a' = 'b') ON s.k = x.k"),
     ("SELECT k FROM t GROUP BY SESSION(ts, INTERVAL '90' SECOND), k",
      "SELECT k FROM SESSION(t, DESCRIPTOR(ts), GAP 90 SECONDS) GROUP BY window_start, window_end, k"),
 ]  # fmt: skip
