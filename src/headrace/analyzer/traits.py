@@ -343,7 +343,7 @@ def _top_n(node: TopN) -> Traits:
     below = traits(node.input)
     partition = tuple(place for place in map(place_of, node.partition_by) if place is not None)
     plain = len(partition) == len(node.partition_by)
-    if plain and node.limit == 1:
+    if plain and node.limit == 1 and partition:
         key: tuple[Place, ...] | None = partition
     elif plain and node.rank is not None:
         key = (*partition, (RANK_SOURCE, node.rank))

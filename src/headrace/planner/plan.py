@@ -236,6 +236,9 @@ class Planner:
             return False
         if isinstance(self._root, Aggregate) and not self._root.group_by:
             return False
+        # Spark has no STRUCT without a field; there is one row at most.
+        if isinstance(self._root, Project) and not self._operator.inputs[0].traits.key:
+            return False
         return not self._logical.schema.primary_key
 
     # --- the sink

@@ -40,11 +40,22 @@ def test_its_key_is_that_of_the_rows() -> None:
     assert bound("SELECT tailnum, seats FROM planes ORDER BY seats LIMIT 3").schema.primary_key == (
         "tailnum",
     )
-    assert bound("SELECT carrier FROM flights ORDER BY delay LIMIT 1").traits.key == ()
+    # A sink and a reader need columns for a key, even of one row.
+    assert bound("SELECT tailnum FROM planes ORDER BY seats LIMIT 1").schema.primary_key == ("tailnum",)
+    assert bound("SELECT carrier FROM flights ORDER BY delay LIMIT 1").traits.key is None
+    changes = planned("SELECT carrier FROM flights ORDER BY delay LIMIT 1").steps[-1]
+    assert isinstance(changes, physical.WriteResults)
+    assert changes.changes is not None
+    assert changes.changes.sign is not None
     plan = planned("CREATE CHANGELOG c AS SELECT tailnum, seats FROM planes ORDER BY seats LIMIT 3")
     [ranked] = [step for step in plan.steps if isinstance(step, physical.TopN)]
     assert (ranked.partition, ranked.limit, ranked.rank, ranked.signed) == ([], 3, None, True)
     assert ranked.order[0].nulls_first
+
+
+def test_one_row_has_no_key_to_show() -> None:
+    steps = planned("SELECT n FROM (SELECT COUNT(*) AS n FROM flights) AS t WHERE n > 1").steps
+    assert not any("struct()" in step.sql for step in steps if isinstance(step, physical.SqlTransform))
 
 
 def test_it_may_stand_in_a_subquery() -> None:
