@@ -21,6 +21,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.failures import classify
 from headrace.engine.protocol import QueryEnded, StartQuery
 from headrace.formats.primitive import Primitive
+from headrace.planner.lowering.changes import UNKNOWN_CHANGE
 from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
@@ -206,6 +207,16 @@ def test_a_machine_too_busy_for_a_process_is_reported_and_retried() -> None:
     classified = classify(RuntimeError("SparkException: Python worker failed to connect back."), start)
     assert (classified.sqlstate, classified.domain) == ("53000", "external")
     assert "the Python process that reads the query's source has not started" in classified.message
+
+
+def test_a_change_of_an_unknown_kind_is_the_datas_fault() -> None:
+    start = StartQuery(query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="")
+    raised = (
+        f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {UNKNOWN_CHANGE} SQLSTATE: P0001"
+    )
+    classified = classify(RuntimeError(raised), start)
+    assert (classified.sqlstate, classified.domain) == ("22000", "user")
+    assert classified.message == f"a value does not fit the query: {UNKNOWN_CHANGE}"
 
 
 def test_a_store_and_a_registry_without_a_password_leave_the_error_as_it_is() -> None:

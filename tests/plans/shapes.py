@@ -51,8 +51,7 @@ def shape(node: LogicalNode) -> str:
             return (
                 f"TOP {node.limit}[{partition} | {order}]{' AS ' + node.rank if node.rank else ''}({below})"
             )
-        case Subquery() if node.alias.startswith("__headrace_asked"):
-            assert isinstance(node.input, Project)
+        case Subquery(input=Project()) if node.alias.startswith("__headrace_asked"):
             items = ", ".join(f"{text(item.expression)} AS {item.name}" for item in node.input.items)
             return f"({items} FROM {shape(node.input.input)})"
         case Unnest():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.properties import forms
 from tests.properties.templates import END_KEY, LATE_TOPIC, LATENCY_MS, Template, window
 
 _S = f"WITH ('starting.position' = 'earliest', 'source.allow.latency.millis' = {LATENCY_MS})"
@@ -397,8 +398,8 @@ PATTERNS = (
 )
 
 GROUPS = {
-    "changes": CHANGES,
-    "joins": JOINS,
-    "windows": (*WINDOWS, *LATE, *ARRIVAL),
+    "changes": (*CHANGES, *forms.CHANGES, *forms.GROUPS),
+    "joins": (*JOINS, *forms.JOINS),
+    "windows": (*WINDOWS, *LATE, *ARRIVAL, *forms.WINDOWS),
     "patterns": PATTERNS,
 }

@@ -6,13 +6,14 @@ allows beyond names and types is in `checks.CHECKS`, which run on the finished p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 
 from sqlglot import exp
 
 from headrace.analyzer.catalog_view import BindingContext
+from headrace.analyzer.changelogs import converted
 from headrace.analyzer.checks import CHECKS
 from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
@@ -27,8 +28,9 @@ from headrace.analyzer.expressions import (
     references,
 )
 from headrace.analyzer.functions import is_aggregate, is_built_in
+from headrace.analyzer.grouping_sets import grouping_sets, of_snapshot, of_stream
 from headrace.analyzer.invocation import conjunction
-from headrace.analyzer.joins import pending, refuse_conditions, refuse_outer_in_list, resolved
+from headrace.analyzer.joins import is_outer_unnest, pending, refuse_outer_in_list, resolved
 from headrace.analyzer.logical import (
     Aggregate,
     Filter,
@@ -36,6 +38,7 @@ from headrace.analyzer.logical import (
     JoinKind,
     LogicalNode,
     Project,
+    RegularJoin,
     Scan,
     SingleRow,
     SnapshotJoin,
@@ -44,7 +47,7 @@ from headrace.analyzer.logical import (
     Unnest,
     walk,
 )
-from headrace.analyzer.membership import Asked, Membership, joined, split
+from headrace.analyzer.membership import Asked, Membership, answerable, answered, joined, split
 from headrace.analyzer.ordering import ordered, output_column, position
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.scope import Scope
@@ -144,6 +147,8 @@ class SelectBinder:
         self._asked = 0
         self._scalars: list[Subquery] = []
         self._bounded = False
+        self._takes_values = True
+        self._over_groups: Callable[[Expression], Expression] = lambda expression: expression
 
     def bound(self) -> LogicalNode:
         """Return the plan of this SELECT."""
@@ -152,7 +157,7 @@ class SelectBinder:
         output = self._grouped(source, items) or self._projected(source, items)
         if not is_snapshot(source):
             output = without_unread_ranks(output)
-        self._bounded = False  # ORDER BY comes too late to ask for values
+        self._takes_values = False  # ORDER BY comes too late to ask for values
         return ordered(self._node, output, lambda node: self._sort_expression(node, items))
 
     def asked(self, outer: tuple[SourceColumns, ...], *, value: bool) -> Asked:
@@ -185,8 +190,8 @@ class SelectBinder:
         where = self._node.args.get("where")
         if where is None:
             return self._limited(resolved(sources, [])), []
-        plain, memberships = split(where.this)
-        whole = [where.this] if not memberships else plain
+        plain, memberships, mixed = split(where.this)
+        whole = [where.this] if not memberships and not mixed else plain
         bound = [self._binder.condition(node, "WHERE") for node in whole]
         for condition in bound:
             refuse_aggregates(condition, "WHERE", "Use HAVING.")
@@ -196,17 +201,43 @@ class SelectBinder:
         conditions = [part for part in parts if part not in outside]
         if not is_snapshot(sources):
             sources = first_rows(sources, conditions)
-        source = self._with_scalars(resolved(sources, conditions))
-        if conditions:
-            source = Filter(
-                source, bound[0] if [*conjuncts(bound[0])] == conditions else conjunction(conditions)
-            )
+        source = resolved(sources, conditions)
+        # What needs no value filters first: fewer rows are joined with the values.
+        later = [
+            part for part in conditions if any(read.source.startswith(SCALAR) for read in references(part))
+        ]
+        own = [part for part in conditions if part not in later]
+        if own:
+            source = Filter(source, bound[0] if [*conjuncts(bound[0])] == own else conjunction(own))
+        source = self._with_scalars(source)
+        if later:
+            source = Filter(source, conjunction(later))
         for member in memberships:
-            source = self._joined(source, member)
+            source = joined(*self._asked_of(source, member))
+        for node in mixed:
+            source = self._filtered_by_answers(source, node, beyond)
         return self._limited(source), outside
 
-    def _joined(self, source: LogicalNode, member: Membership) -> LogicalNode:
-        """Return `source` where an IN or EXISTS is true."""
+    def _filtered_by_answers(self, source: LogicalNode, node: exp.Expr, beyond: set[str]) -> LogicalNode:
+        """Return `source` where a condition is true that combines IN and EXISTS by OR."""
+        for member in answerable(node):
+            asked = self._asked_of(source, member)
+            source, self._binder.answers[member.node] = answered(*asked)
+        condition = self._binder.condition(node, "WHERE")
+        refuse_aggregates(condition, "WHERE", "Use HAVING.")
+        if any(read.source in beyond for read in references(condition)):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "IN and EXISTS under OR must not be combined with columns of the outer query",
+                hint="Write a condition of its own for each, joined with AND.",
+                span=condition.span,
+            )
+        return Filter(self._with_scalars(source), condition)
+
+    def _asked_of(
+        self, source: LogicalNode, member: Membership
+    ) -> tuple[LogicalNode, Membership, Expression | None, Asked, str]:
+        """Return `source` and an IN or EXISTS over it: its operand, the rows of its subquery, and their alias."""
         self._asked += 1
         operand = None
         if member.operand is not None:
@@ -228,13 +259,13 @@ class SelectBinder:
                 _refuse_columns(_OF_IN, len(columns), member.span)
             value = Scope(rows.sources).column(columns[0].name, alias=None, span=None)
             inner_rows = Asked(rows, value if operand is not None else None, ())
-        return joined(source, member, operand, inner_rows, f"{PREFIX}asked_{self._asked}")
+        return source, member, operand, inner_rows, f"{PREFIX}asked_{self._asked}"
 
     def _scalar(self, node: exp.Subquery) -> Expression:
         """Return a subquery that is a value: one row for sure, joined with every row of this SELECT."""
         query = self._subquery(node.this)
-        if not self._bounded or not is_snapshot(query):
-            raise _no_scalar("in a query of materialized views", node)
+        if not self._takes_values or is_snapshot(query) is not self._bounded:
+            raise _no_scalar("in SELECT, WHERE and HAVING, of rows such as those of FROM", node)
         if not isinstance(query, Aggregate) or query.group_by or query.having is not None:
             raise _no_scalar("where it is one aggregate, without GROUP BY and HAVING", node)
         _refuse_columns("a subquery that is a value", len(query.items), span_of(node))
@@ -246,7 +277,11 @@ class SelectBinder:
     def _with_scalars(self, source: LogicalNode) -> LogicalNode:
         """Return `source` with the values that expressions have requested since."""
         for scalar in self._scalars:
-            source = SnapshotJoin(source, scalar, None, JoinKind.CROSS)
+            source = (
+                SnapshotJoin(source, scalar, None, JoinKind.CROSS)
+                if self._bounded
+                else RegularJoin(source, scalar, (), ())
+            )
         self._scalars = []
         return source
 
@@ -271,7 +306,14 @@ class SelectBinder:
         self._scope = Scope((), overloads=self._context.overloads)
         if clause is None:
             return SingleRow()
-        binder = SourceBinder(self._context, self._known, self._subquery, self._view)
+        binder = SourceBinder(self._context, self._known, self._subquery, self._view, converted)
+        if clause.this.args.get("system_time") is not None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "FOR SYSTEM_TIME AS OF is supported in a join only",
+                hint="Write FROM stream AS s JOIN changelog FOR SYSTEM_TIME AS OF s.time AS c ON s.key = c.key.",
+                span=span_of(clause.this.args["system_time"]),
+            )
         bound = binder.bind(clause.this)
         self._scope = replace(self._scope, sources=bound.sources)
         joins = self._node.args.get("joins") or []
@@ -279,8 +321,7 @@ class SelectBinder:
             refuse_outer_in_list(joins[:place], join)
             shared: Mapping[str, Expression] = {}
             if isinstance(join.this, exp.Unnest):
-                refuse_conditions(join)
-                bound = bind_unnest(join.this, bound, self._scope)
+                bound = bind_unnest(join.this, bound, self._scope, outer=is_outer_unnest(join))
             else:
                 bound, shared = pending(self._scope, bound, binder.bind(join.this), join)
             self._scope = replace(self._scope, sources=bound.sources, shared={**self._scope.shared, **shared})
@@ -383,11 +424,16 @@ class SelectBinder:
         having = self._node.args.get("having")
         if group is None and having is None and not any(aggregates(item.expression) for item in items):
             return None
-        keys = tuple(
-            self._group_key(node, items) for node in (group.expressions if group is not None else ())
-        )
+        elements = group.expressions if group is not None else ()
+        sets = grouping_sets(elements, lambda node: self._group_key(node, items))
+        keys = tuple(self._group_key(node, items) for node in elements) if sets is None else ()
         condition = self._binder.condition(having.this, "HAVING") if having is not None else None
         source = self._with_scalars(source)
+        if sets is not None:
+            grouped = of_snapshot(sets, source) if is_snapshot(source) else of_stream(sets, source)
+            source, keys, self._over_groups = grouped.rows, grouped.group_by, grouped.changed
+            items = tuple(replace(item, expression=grouped.changed(item.expression)) for item in items)
+            condition = grouped.changed(condition) if condition is not None else None
         parts = [item.expression for item in items] + ([condition] if condition is not None else [])
         values = tuple(dict.fromkeys(value for part in parts for value in _scalars_of(part)))
         if values and group is None:
@@ -397,8 +443,23 @@ class SelectBinder:
                 hint="Put the aggregate into a subquery of FROM.",
                 span=values[0].span,
             )
+        if values and not self._bounded:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "a subquery as a value cannot be combined with GROUP BY in a continuous query",
+                hint="Put the groups into a subquery of FROM, and compare them in the outer query.",
+                span=values[0].span,
+            )
+        if values and sets is not None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "a subquery as a value cannot be combined with GROUPING SETS",
+                hint="Put the groups into a subquery of FROM, and compare them in the outer query.",
+                span=values[0].span,
+            )
         keys = (*keys, *values)
-        output = Aggregate(source, keys, items, condition)
+        native = sets.sets if sets is not None and is_snapshot(source) else None
+        output = Aggregate(source, keys, items, condition, native)
         return _distinct(output) if self._node.args.get("distinct") is not None else output
 
     def _group_key(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression:
@@ -414,7 +475,7 @@ class SelectBinder:
 
     def _sort_expression(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression | None:
         """Return a key of ORDER BY that does not name an output column. With DISTINCT, its value must be that of an output column."""
-        bound = self._binder.bind(node)
+        bound = self._over_groups(self._binder.bind(node))
         if self._node.args.get("distinct") is None:
             return bound
         item = next((item for item in items if item.expression == bound), None)

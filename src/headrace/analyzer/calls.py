@@ -13,6 +13,7 @@ from headrace.analyzer.functions import CATALOGUE, lookup
 from headrace.analyzer.functions.composed import ROW
 from headrace.analyzer.functions.signature import Function
 from headrace.analyzer.functions.temporals import EXTRACT_FIELDS, TRUNCATIONS
+from headrace.analyzer.grouping_sets import GROUPING
 from headrace.analyzer.invocation import call, equality
 from headrace.analyzer.json_calls import check_path
 from headrace.analyzer.logical import SourceColumns
@@ -58,6 +59,7 @@ class Special:
             "IFNULL": self._alternatives,
             "NVL": self._alternatives,
             "IF": self._if,
+            **dict.fromkeys(("GROUPING", "GROUPING_ID"), self._grouping),
             "TYPEOF": self._typeof,
             **ComposedCalls(bind, scope.database).calls,
             **dict.fromkeys(("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS"), self._json_call),
@@ -153,11 +155,11 @@ class Special:
             return self._plain("DATE_TRUNC", node)
         return self._truncated(self._bind(node.expressions[1]), node.expressions[0], span_of(node))
 
-    def _truncated(self, operand: Expression, unit: exp.Expr, span: Span | None) -> Expression:
+    def _truncated(self, operand: Expression, unit: exp.Expr, span: Span | None) -> Call:
         if not is_temporal(operand.type):
             raise UserError(
                 SqlState.DATATYPE_MISMATCH,
-                f"expected a DATE or TIMESTAMP to round down to a unit, found {operand.type}",
+                f"expected a DATE or TIMESTAMP to round to a unit, found {operand.type}",
                 hint="CAST it to TIMESTAMP, or use TO_TIMESTAMP(text, format).",
                 span=operand.span or span,
             )
@@ -212,6 +214,9 @@ class Special:
                 span=span_of(node),
             )
         return call(CATALOGUE[EXTRACT_FIELDS[field]], [self._bind(node.expression)], span=span_of(node))
+
+    def _grouping(self, node: exp.Anonymous) -> Expression:
+        return call(GROUPING, [self._bind(argument) for argument in node.expressions], span=span_of(node))
 
     # --- conditionals, texts, types
 

@@ -18,6 +18,7 @@ from headrace.analyzer.expressions import (
     unrepeatable,
     walk,
 )
+from headrace.analyzer.grouping_sets import GROUPING, refused_grouping
 from headrace.analyzer.logical import (
     WINDOW_END,
     WINDOW_START,
@@ -185,7 +186,7 @@ def _check_grouped(expression: Expression, group_by: Iterable[Expression]) -> No
 
 
 def streams_are_not_sorted(plan: LogicalPlan) -> None:
-    """Raise 0A000 for ORDER BY and OFFSET in a continuous query: they need an end."""
+    """Raise 0A000 for ORDER BY without LIMIT, and for OFFSET, in a continuous query: they need an end."""
     if plan.snapshot:
         return
     for node in nodes(plan.root):
@@ -193,7 +194,8 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "ORDER BY requires a bounded result, and a stream is unbounded",
-                hint="Store the query as a MATERIALIZED VIEW, and sort a SELECT of the view.",
+                hint="Add LIMIT n, at least 1 and without OFFSET, for the first rows at any time. Or store the query as a "
+                "MATERIALIZED VIEW, and sort a SELECT of the view.",
                 span=node.keys[0].expression.span,
             )
         if isinstance(node, Limit) and (node.offset or node is not plan.root):
@@ -249,12 +251,19 @@ def _keys(node: LogicalNode) -> Iterator[tuple[DataType, Span | None]]:
 
 
 def functions_run_where_they_are(plan: LogicalPlan) -> None:
-    """Raise 0A000 for a function without a spelling for views in a snapshot query, and for DISTINCT in aggregates other than COUNT."""
+    """Raise 0A000 for a function without a spelling for views in a snapshot query, and for DISTINCT in aggregates other than COUNT; 42803
+    for GROUPING without sets of groups."""
     for node in nodes(plan.root):
         for expression in expressions(node):
             for part in walk(expression):
                 if not isinstance(part, Call):
                     continue
+                if (
+                    part.function is GROUPING
+                    and getattr(node, "sets", None) is None
+                    and not isinstance(node, Sort)
+                ):
+                    raise refused_grouping(part.span)
                 if plan.snapshot and not plan.of_tables and part.function.duckdb is None:
                     raise UserError(
                         SqlState.FEATURE_NOT_SUPPORTED,
@@ -296,10 +305,11 @@ def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
                 span=over.span,
             )
         if isinstance(node, SetOperation):
+            # Of rows without a source, in a query that reads a stream elsewhere.
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{node.operator.value} is supported between materialized views only",
-                hint="Write WHERE EXISTS (SELECT …), or NOT EXISTS.",
+                f"a continuous query supports {node.operator.value} of rows with a source only",
+                hint="Write the rows out, or store them in a relation.",
                 span=node.span,
             )
 

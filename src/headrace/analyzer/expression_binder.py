@@ -85,10 +85,14 @@ _UNIT_MS = {
 
 
 class ExpressionBinder:
-    """Binds the expressions of one SELECT against the sources of its FROM; `scalar` binds a subquery that is a value."""
+    """Binds the expressions of one SELECT against the sources of its FROM; `scalar` binds a subquery that is a value.
+
+    `answers` are the values of the IN and EXISTS that conditions have been prepared for, by the identities of their nodes.
+    """
 
     def __init__(self, scope: Scope, scalar: Callable[[exp.Subquery], Expression] | None = None) -> None:
         self._scope = scope
+        self.answers: dict[int, Expression] = {}
         self._special = Special(scope, self.bind)
         self._branches: dict[type[exp.Expr], Callable[..., Expression]] = {
             exp.Column: self._column,
@@ -238,10 +242,18 @@ class ExpressionBinder:
         operand = self.bind(node.this)
         low = _comparable(operand, self.bind(node.args["low"]), what="BETWEEN")[1]
         high = _comparable(operand, self.bind(node.args["high"]), what="BETWEEN")[1]
-        within = self._operator("BETWEEN", [operand, low, high], node)
+        between = self._operator("BETWEEN", [operand, low, high], node)
         if not node.args.get("symmetric"):
-            return within
-        return self._operator("OR", [within, self._operator("BETWEEN", [operand, high, low], node)], node)
+            return between
+        if any(part is not node and part.args.get("symmetric") for part in node.find_all(exp.Between)):
+            # Each level would print its operands twice.
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "BETWEEN SYMMETRIC inside BETWEEN SYMMETRIC is not supported",
+                hint="Compute the inner condition in a subquery of FROM.",
+                span=span_of(node),
+            )
+        return self._operator("OR", [between, self._operator("BETWEEN", [operand, high, low], node)], node)
 
     def _overlaps(self, node: exp.Overlaps) -> Expression:
         """Return OVERLAPS as comparisons: each period, in either order, starts no later than the other ends."""
@@ -418,12 +430,14 @@ class ExpressionBinder:
         return with_filter(bound)
 
     def _subquery(self, node: exp.Expr) -> Expression:
+        if id(node) in self.answers:
+            return self.answers[id(node)]
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             "a subquery is not supported here",
             hint=(
                 "FROM supports (SELECT …). WHERE supports x IN (SELECT …), EXISTS (SELECT …) and NOT of "
-                "these, joined with AND."
+                "these, combined with AND and OR."
             ),
             span=span_of(node),
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headrace.analyzer.coercion import as_type, same_type
+from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
 from headrace.analyzer.expressions import Call, ColumnReference, Expression, conjuncts, references
 from headrace.analyzer.functions import CATALOGUE
@@ -57,7 +58,7 @@ Pair = tuple[Expression, Expression]
 
 @dataclass(frozen=True)
 class PendingJoin(Join):
-    """Two sides of a join whose conditions may not all be known yet."""
+    """Two sides of a join whose conditions may not all be known yet; `as_of` is the time of FOR SYSTEM_TIME AS OF."""
 
     left: LogicalNode
     right: LogicalNode
@@ -65,6 +66,7 @@ class PendingJoin(Join):
     on: tuple[Expression, ...] = ()
     within_ms: int | None = None
     span: Span | None = field(default=None, compare=False)
+    as_of: Expression | None = None
 
 
 def pending(
@@ -97,17 +99,22 @@ def pending(
             span=span_of(node),
         )
     span = span_of(node.this) if is_comma(node) else span_of(node)
-    return PendingJoin(tree, right, kind, tuple(conditions), within_of(node), span), shared
+    moment = node.this.args.get("system_time")
+    as_of = ExpressionBinder(left).bind(moment) if moment is not None else None
+    return PendingJoin(tree, right, kind, tuple(conditions), within_of(node), span, as_of), shared
 
 
-def refuse_conditions(node: exp.Join) -> None:
-    """Raise 0A000 for UNNEST of a row's array with ON, or as an outer join."""
-    if _kind(node) is not JoinKind.CROSS:
+def is_outer_unnest(node: exp.Join) -> bool:
+    """True of LEFT JOIN UNNEST(array) ON TRUE. Raises UserError 0A000 for any other condition, and for RIGHT and FULL."""
+    kind, on = _kind(node), node.args.get("on")
+    always = on is None or (isinstance(on, exp.Boolean) and bool(on.this))
+    if kind not in (JoinKind.CROSS, JoinKind.INNER, JoinKind.LEFT) or not always or node.args.get("using"):
         raise _refused(
-            "UNNEST is joined with CROSS JOIN, without a condition",
+            "UNNEST is joined with CROSS JOIN, or with LEFT JOIN … ON TRUE",
             span_of(node),
             "Write CROSS JOIN UNNEST(array) AS t(element), and move conditions to WHERE.",
         )
+    return kind is JoinKind.LEFT
 
 
 def refuse_outer_in_list(before: Sequence[exp.Join], node: exp.Join) -> None:
@@ -148,6 +155,26 @@ def resolved(node: LogicalNode, where: list[Expression]) -> LogicalNode:
         return node
     passes = node.kind in (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT)
     join = replace(node, left=resolved(node.left, where if passes else []))
+    result = _chosen(join, where)
+    if join.as_of is not None:
+        _check_as_of(result, join.as_of)
+    return result
+
+
+def _check_as_of(result: LogicalNode, time: Expression) -> None:
+    """Raise 0A000 unless a join is a temporal one, by the event time that FOR SYSTEM_TIME AS OF names."""
+    while isinstance(result, Filter):
+        result = result.input
+    if not isinstance(result, TemporalJoin) or not is_event_time(time, result.left):
+        raise _refused(
+            "FOR SYSTEM_TIME AS OF requires the event time of a stream's rows, and a changelog joined by its whole primary key",
+            time.span,
+            "Leave it out to join with the current rows, or with a table's rows at the time when the row is read.",
+        )
+
+
+def _chosen(join: PendingJoin, where: list[Expression]) -> LogicalNode:
+    """Return the kind of join that its sides and its conditions make."""
     views = [is_snapshot(side) for side in join.inputs]
     if all(views) and join.within_ms is not None:
         raise UserError(
@@ -189,9 +216,10 @@ def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
     if join.kind is JoinKind.CROSS:
         equalities = [part for part in meeting if _sides(part, join) is not None]
         conditions.extend(equalities)
-        if not meeting and not conditions and any(appended):
+        single = any(traits(side).key == () for side in join.inputs)
+        if not meeting and not conditions and any(appended) and not single:
             raise _refused(
-                "a CROSS JOIN supports changelogs, materialized views and UNNEST only: of a stream, every "
+                "a CROSS JOIN supports changelogs, materialized views, UNNEST and one row only: of a stream, every "
                 "row would be kept",
                 join.span,
                 "Add a condition: JOIN … ON a.x = b.x, or WHERE a.x = b.x.",
@@ -284,14 +312,10 @@ def _temporal(
     if not key or set(chosen) != key or join.kind is JoinKind.RIGHT:
         return None
     kind = JoinKind.LEFT if join.kind is JoinKind.LEFT else JoinKind.INNER
-    joined = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind)
-    if rest and kind is JoinKind.LEFT:
-        raise _refused(
-            "a LEFT JOIN of a stream with a changelog requires exactly the whole key in ON",
-            rest[0].span or join.span,
-            "Move conditions on the result to WHERE; compute conditional NULLs with CASE.",
-        )
-    return Filter(joined, conjunction(rest)) if rest else joined
+    condition = conjunction(rest) if rest else None
+    above = condition if kind is JoinKind.LEFT else None
+    joined = TemporalJoin(join.left, right, tuple(chosen.values()), tuple(chosen), kind, above)
+    return Filter(joined, condition) if condition is not None and above is None else joined
 
 
 def _lookup(join: PendingJoin, table: Scan, where: list[Expression]) -> LogicalNode:

@@ -17,6 +17,7 @@ from headrace.analyzer.logical import (
     WINDOW_COLUMNS,
     Aggregate,
     Filter,
+    FromChangelog,
     Item,
     Join,
     LogicalNode,
@@ -125,6 +126,8 @@ def _trace(node: LogicalNode) -> _Traced:
             return _trace(node.input).with_rows([node.condition], LineageKind.FILTER)
         case TimeWindow():
             return _windowed(node)
+        case FromChangelog():
+            return _trace(node.input).with_rows([node.operation], LineageKind.FILTER)
         case Unnest():
             below = _trace(node.input)
             origins = _raised(below.of(node.array), LineageKind.TRANSFORMATION)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
-from headrace.analyzer.expressions import Expression, SortKey
+from headrace.analyzer.expressions import ColumnReference, Expression, SortKey
 from headrace.catalog.objects import Relation
 from headrace.core.errors import Span
 from headrace.core.internal_columns import PREFIX
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column, Schema
-from headrace.core.types import BIGINT, Array, DataType, Struct, Timestamp
+from headrace.core.types import BIGINT, VARCHAR, Array, DataType, Struct, Timestamp
 from headrace.formats.base import TimestampFormat
 
 WINDOW_START = "window_start"
@@ -241,6 +241,7 @@ class TimeWindow(LogicalNode):
     which is the last millisecond of the window.
 
     `advance_ms` is HOP's advance and CUMULATE's step. A SESSION has `size_ms` as its gap, and no bounds before it is grouped.
+    Windows start `offset_ms` after the multiples of the advance since 1970 (CUMULATE: of the size), which is longer.
     """
 
     input: LogicalNode
@@ -248,6 +249,7 @@ class TimeWindow(LogicalNode):
     size_ms: int
     advance_ms: int
     span: Span | None = field(default=None, compare=False)
+    offset_ms: int = 0
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
@@ -255,11 +257,68 @@ class TimeWindow(LogicalNode):
         return (replace(source, schema=Schema((*source.schema.columns, *WINDOW_COLUMNS))),)
 
 
+class Change(Enum):
+    """Effect of a row on the relation of a node. The value is its name in EXPLAIN."""
+
+    INSERT = "+I"
+    UPDATE_BEFORE = "-U"
+    UPDATE_AFTER = "+U"
+    DELETE = "-D"
+
+
+@dataclass(frozen=True)
+class ToChangelog(LogicalNode):
+    """The changes of rows as rows that stay: the columns `first`, then `operation`, which holds the code of the change, then the others.
+
+    Changes without a code are left out.
+    """
+
+    input: LogicalNode
+    operation: str
+    first: tuple[str, ...]
+    codes: tuple[tuple[Change, str], ...]
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        (source,) = self.input.sources
+        columns = [
+            *(column for column in source.schema.columns if column.name in self.first),
+            Column(self.operation, VARCHAR, nullable=False),
+            *(column for column in source.schema.columns if column.name not in self.first),
+        ]
+        return (SourceColumns(source.alias, Schema(tuple(columns)), hidden=False),)
+
+
+@dataclass(frozen=True)
+class FromChangelog(LogicalNode):
+    """The rows whose changes the input's rows are, by the codes in the column `operation`. There is one row at most for each `key`.
+
+    With `upserts`, a row replaces that of its key; else it is added, or takes away a row that is equal to it.
+    """
+
+    input: LogicalNode
+    operation: ColumnReference
+    key: tuple[str, ...]
+    changes: tuple[tuple[str, Change], ...]
+    upserts: bool
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        (source,) = self.input.sources
+        columns = [column for column in source.schema.columns if column.name != self.operation.column]
+        first = [column for column in columns if column.name in self.key]
+        rest = [column for column in columns if column.name not in self.key]
+        return (SourceColumns(source.alias, Schema((*first, *rest)), hidden=False),)
+
+
 @dataclass(frozen=True)
 class Unnest(LogicalNode):
     """Each row once for every element of an array; `ordinality` names the column of the 1-based place.
 
-    `columns` is the element, or where there are several, the fields of the STRUCT that each element is.
+    `columns` is the element, or where there are several, the fields of the STRUCT that each element is. With `outer`, a row without
+    elements stays, with NULL in these columns.
     """
 
     input: LogicalNode
@@ -267,6 +326,7 @@ class Unnest(LogicalNode):
     alias: str
     columns: tuple[Column, ...]
     ordinality: Column | None = None
+    outer: bool = False
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
@@ -330,13 +390,14 @@ class IntervalJoin(Join):
 @dataclass(frozen=True)
 class TemporalJoin(Join):
     """Join of a stream with a changelog or a view of a changelog: each row with the version of its key that was valid at the row's event
-    time."""
+    time. A version that does not meet the `condition` of a LEFT JOIN is no match."""
 
     left: LogicalNode
     right: Scan | Subquery
     left_keys: tuple[Expression, ...]
     right_keys: tuple[str, ...]
     kind: JoinKind = JoinKind.INNER
+    condition: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -398,12 +459,13 @@ class Project(LogicalNode):
 
 @dataclass(frozen=True)
 class Aggregate(LogicalNode):
-    """The select list over groups."""
+    """The select list over groups; `sets` are the GROUPING SETS of a snapshot query, as positions of `group_by`."""
 
     input: LogicalNode
     group_by: tuple[Expression, ...]
     items: tuple[Item, ...]
     having: Expression | None = None
+    sets: tuple[tuple[int, ...], ...] | None = None
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -12,12 +12,15 @@ from headrace.analyzer.expressions import (
     Call,
     ColumnReference,
     Expression,
+    Literal,
     references,
     transform,
 )
 from headrace.analyzer.functions import OPERATORS_BY_NAME
 from headrace.analyzer.invocation import call, conjunction, equality
 from headrace.analyzer.logical import (
+    Aggregate,
+    Filter,
     Item,
     JoinKind,
     LogicalNode,
@@ -30,23 +33,29 @@ from headrace.analyzer.over import ONE
 from headrace.analyzer.sources import is_snapshot, refuse_tables
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import BOOLEAN, INTEGER
 from headrace.sql.ast import span_of
+
+Pair = tuple[Expression, Expression]
+"""What must be equal: an expression of the rows, and one of the subquery."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """A condition on a subquery: the query, its negation, and the value that IN looks for (None: EXISTS)."""
+    """A condition on a subquery: the query, its negation, the value that IN looks for (None: EXISTS), and the identity of its node."""
 
     query: exp.Expr
     negated: bool
     operand: exp.Expr | None
     span: Span | None
+    node: int = 0
 
 
-def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership]]:
-    """Return the operands of the outermost ANDs: ordinary conditions, and conditions with a subquery."""
+def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership], list[exp.Expr]]:
+    """Return the operands of the outermost ANDs: ordinary conditions, conditions on a subquery, and those that combine these by OR."""
     plain: list[exp.Expr] = []
     memberships: list[Membership] = []
+    mixed: list[exp.Expr] = []
     left = [condition]
     while left:
         node = left.pop()
@@ -55,14 +64,34 @@ def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership]]:
             left.extend((bare.expression, bare.this))
             continue
         negated = isinstance(bare, exp.Not)
-        inner = bare.this.unnest() if negated else bare
-        query = inner.this if isinstance(inner, exp.Exists) else inner.args.get("query")
-        if query is None or not isinstance(inner, exp.Exists | exp.In):
-            plain.append(node)
+        member = _membership(bare.this.unnest() if negated else bare, negated)
+        if member is not None:
+            memberships.append(replace(member, span=span_of(bare)))
+        elif any(True for _ in answerable(bare)):
+            mixed.append(node)
         else:
-            operand = inner.this if isinstance(inner, exp.In) else None
-            memberships.append(Membership(query.this, negated, operand, span_of(bare)))
-    return plain, memberships
+            plain.append(node)
+    return plain, memberships, mixed
+
+
+def _membership(node: exp.Expr, negated: bool) -> Membership | None:
+    query = node.this if isinstance(node, exp.Exists) else node.args.get("query")
+    if query is None or not isinstance(node, exp.Exists | exp.In):
+        return None
+    operand = node.this if isinstance(node, exp.In) else None
+    return Membership(query.this, negated, operand, span_of(node), id(node))
+
+
+def answerable(condition: exp.Expr, negated: bool = False) -> Iterator[Membership]:
+    """Yield the IN and EXISTS of a condition that AND, OR and NOT combine."""
+    bare = condition.unnest()
+    if isinstance(bare, exp.And | exp.Or):
+        yield from answerable(bare.this, negated)
+        yield from answerable(bare.expression, negated)
+    elif isinstance(bare, exp.Not):
+        yield from answerable(bare.this, negated=True)
+    elif (member := _membership(bare, negated)) is not None:
+        yield member
 
 
 @dataclass(frozen=True)
@@ -79,7 +108,7 @@ def joined(
 ) -> LogicalNode:
     """Return the rows of `left` for which the condition is true; `name` is the alias of the subquery's rows.
 
-    Raises UserError 42804 for types that cannot be compared, 0A000 for a NOT IN over values that may be NULL.
+    Raises UserError 42804 for types that cannot be compared, 0A000 for a subquery without a source.
     """
     right, keys, rest = _right(inner, operand, name, member.span)
     kind = JoinKind.ANTI if member.negated else JoinKind.SEMI
@@ -99,15 +128,82 @@ def joined(
             hint="Write x IN (value, …).",
             span=member.span,
         )
-    if unknown:
+    condition = conjunction(rest) if rest else None
+    result = _keyed(left, right, keys, kind, condition)
+    return _without_unknown(result, right, keys, condition) if unknown else result
+
+
+_ANSWER = "answer"
+
+
+def answered(
+    left: LogicalNode, member: Membership, operand: Expression | None, inner: Asked, name: str
+) -> tuple[LogicalNode, Expression]:
+    """Return the rows of `left` beside an answer, and the condition that the answer is yes. Arguments as of `joined`.
+
+    An IN that is unknown counts as false, which is the same in WHERE unless it is negated.
+    """
+    right, keys, rest = _right(inner, operand, name, member.span)
+    if rest:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "NOT IN requires that neither side can be NULL: a NULL in the subquery would exclude every row",
+            "IN and EXISTS under OR compare columns of both queries by equality only",
+            hint="Combine it with the other conditions by AND.",
+            span=rest[0].span or member.span,
+        )
+    if member.negated and operand is not None and any(side.nullable for side in keys[0]):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "NOT IN under OR requires that neither side can be NULL",
             hint="Write NOT EXISTS (SELECT 1 FROM … AS b WHERE b.y = a.x).",
             span=member.span,
         )
-    left_keys, right_keys = tuple(ours for ours, _ in keys), tuple(theirs for _, theirs in keys)
-    return RegularJoin(left, right, left_keys, right_keys, kind, conjunction(rest) if rest else None)
+    columns = right.input.schema.columns
+    rows = replace(right, alias="rows")
+    values = [
+        ColumnReference(source="rows", column=column.name, type=column.type, nullable=column.nullable)
+        for column in columns
+    ]
+    yes = Literal(type=BOOLEAN, text="true", nullable=False)
+    items = [Item(column.name, value) for column, value in zip(columns, values, strict=True)]
+    answers = Subquery(Aggregate(rows, tuple(values), (*items, Item(_ANSWER, yes))), name, right.span)
+    pairs = keys or [
+        (ONE, ColumnReference(source=name, column=columns[0].name, type=INTEGER, nullable=False))
+    ]
+    result: LogicalNode
+    if is_snapshot(left) and is_snapshot(right):
+        result = SnapshotJoin(left, answers, conjunction([equality(*pair) for pair in pairs]), JoinKind.LEFT)
+    else:
+        result = _keyed(left, answers, pairs, JoinKind.LEFT, None)
+    answer = ColumnReference(source=name, column=_ANSWER, type=BOOLEAN, nullable=True, span=member.span)
+    return result, call(OPERATORS_BY_NAME["IS TRUE"], [answer], span=member.span)
+
+
+def _keyed(
+    left: LogicalNode, right: LogicalNode, keys: Sequence[Pair], kind: JoinKind, condition: Expression | None
+) -> RegularJoin:
+    return RegularJoin(
+        left, right, tuple(ours for ours, _ in keys), tuple(theirs for _, theirs in keys), kind, condition
+    )
+
+
+def _without_unknown(
+    rows: LogicalNode, right: LogicalNode, keys: Sequence[Pair], condition: Expression | None
+) -> LogicalNode:
+    """Return the rows for which NOT IN is true, of those without an equal value.
+
+    It is unknown of all rows if a value is NULL, and of a row whose own value is NULL if there is any value. Each is a join of its
+    own, so that the others have keys.
+    """
+    (ours, theirs), others = keys[0], keys[1:]
+    if theirs.nullable:
+        unknown = Filter(right, call(OPERATORS_BY_NAME["IS NULL"], [theirs], span=theirs.span))
+        rows = _keyed(rows, unknown, others, JoinKind.ANTI, condition)
+    if ours.nullable:
+        always = Literal(type=BOOLEAN, text="true", nullable=False)
+        is_null = call(OPERATORS_BY_NAME["IS NULL"], [ours], span=ours.span)
+        rows = _keyed(rows, right, [*others, (is_null, always)], JoinKind.ANTI, condition)
+    return rows
 
 
 def _right(

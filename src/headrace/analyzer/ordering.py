@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from headrace.analyzer.expressions import ColumnReference, Expression, SortKey
-from headrace.analyzer.logical import Limit, LogicalNode, Sort
+from headrace.analyzer.logical import Aggregate, Item, Limit, LogicalNode, Project, Sort, Subquery, TopN
+from headrace.analyzer.scope import Scope
+from headrace.analyzer.sources import is_snapshot
 from headrace.core.errors import Span, UserError
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
@@ -19,7 +22,10 @@ _ROWS_MAX = 2**63 - 1
 def ordered(
     node: exp.Expr, output: LogicalNode, fallback: Callable[[exp.Expr], Expression | None]
 ) -> LogicalNode:
-    """Return ORDER BY, LIMIT and OFFSET over a query; `fallback` binds a key that does not name an output column."""
+    """Return ORDER BY, LIMIT and OFFSET over a query; `fallback` binds a key that does not name an output column.
+
+    In a continuous query, ORDER BY with LIMIT is a Top-N over all rows.
+    """
     order = node.args.get("order")
     if order is not None:
         keys = tuple(_sort_key(key, output.schema, fallback) for key in order.expressions)
@@ -27,8 +33,39 @@ def ordered(
     limit, offset = node.args.get("limit"), node.args.get("offset")
     if limit is not None or offset is not None:
         count = _count(limit, "LIMIT") if limit is not None else None
-        output = Limit(output, count, _count(offset, "OFFSET") if offset is not None else 0)
+        skipped = _count(offset, "OFFSET") if offset is not None else 0
+        if isinstance(output, Sort) and count and not skipped and not is_snapshot(output):
+            return _first_rows(output.input, output.keys, count)
+        output = Limit(output, count, skipped)
     return output
+
+
+def _first_rows(query: LogicalNode, keys: Sequence[SortKey], count: int) -> Project:
+    """Return the first rows of a query by `keys`. A key that is no output column becomes one of a subquery."""
+    shown = query.schema.names
+    names = list(shown)
+    columns: list[str] = []
+    for key in keys:
+        expression = key.expression
+        if isinstance(expression, ColumnReference) and not expression.source:
+            columns.append(expression.column)
+            continue
+        columns.append(next(name for n in range(len(names) + 1) if (name := f"key_{n + 1}") not in names))
+        names.append(columns[-1])
+        if isinstance(query, Project | Aggregate):
+            query = replace(query, items=(*query.items, Item(columns[-1], expression)))
+    rows = Subquery(query, "ordered")
+    scope = Scope(rows.sources)
+
+    def column(name: str, span: Span | None) -> Expression:
+        return scope.column(name, alias=rows.alias, span=span)
+
+    order = tuple(
+        replace(key, expression=column(name, key.expression.span))
+        for key, name in zip(keys, columns, strict=True)
+    )
+    top = TopN(rows, (), order, count, span=keys[0].expression.span)
+    return Project(top, tuple(Item(name, column(name, None)) for name in shown))
 
 
 def position(node: exp.Expr, columns: int, clause: str) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headrace.analyzer.catalog_view import BindingContext, resolve_relation
+from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder
 from headrace.analyzer.expressions import ColumnReference, Expression, transform
 from headrace.analyzer.logical import (
@@ -37,8 +38,8 @@ from headrace.core.properties import value_of
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, Array, Struct
+from headrace.sql.ast import ChangelogFunction, Properties, duration_text, length_span, properties_of, span_of
 from headrace.sql.ast import MatchRecognize as MatchNode
-from headrace.sql.ast import Properties, duration_text, length_span, properties_of, span_of
 from headrace.sql.ast import TimeWindow as WindowNode
 
 WINDOW_PANES_MAX = 1000
@@ -67,7 +68,7 @@ def refuse_tables(node: LogicalNode) -> None:
 
 class SourceBinder:
     """Binds the sources of one FROM. `named` are the WITH queries in force, `subquery` binds a nested query, `view` a materialized
-    view under an alias, at a place, as its query."""
+    view under an alias, at a place, as its query, and `changelog` a conversion of changes."""
 
     def __init__(
         self,
@@ -75,17 +76,24 @@ class SourceBinder:
         named: Mapping[str, LogicalNode],
         subquery: Callable[[exp.Expr], LogicalNode],
         view: Callable[[Relation, str, Span | None], LogicalNode],
+        changelog: Callable[[ChangelogFunction, LogicalNode], LogicalNode],
     ) -> None:
         self._context = context
         self._named = named
         self._subquery = subquery
         self._view = view
+        self._changelog = changelog
         self._unnamed = 0
 
     def bind(self, node: exp.Expr) -> LogicalNode:
         """Bind a source; raises UserError 3D020, 3D008, 42601, 53000 and 0A000 at its position."""
         if isinstance(node, WindowNode):
-            return _window(node, self._rows(node.this, node))
+            rows = self._rows(node.this, node)
+            if node.args.get("time") is not None:
+                _check_time(node.args["time"], rows)
+            return _window(node, rows)
+        if isinstance(node, ChangelogFunction):
+            return self._changelog(node, self._rows(node.this, node))
         if isinstance(node, MatchNode):
             return self._matches(node)
         return self._rows(node, node)
@@ -282,6 +290,19 @@ def _properties(
     return source_properties(relation, given.entries, connector, store)
 
 
+def _check_time(column: exp.Expr, rows: LogicalNode) -> None:
+    """Raise 0A000 unless the column that a window names is the event time of its rows."""
+    time = ExpressionBinder(Scope(rows.sources)).bind(column)
+    arrival = isinstance(rows, Scan) and rows.properties.event_time.arrival
+    if arrival or not is_event_time(time, rows):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a window is over the event time of its rows, and this column is not their event time",
+            hint="Set it with FROM relation WITH ('timestamp' = 'column'), or in the relation's declaration.",
+            span=time.span,
+        )
+
+
 def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:
     span = getattr(rows, "span", None)
     kind, size, advance = WindowKind[node.kind], node.size_ms, node.advance_ms or node.size_ms
@@ -308,7 +329,8 @@ def _window(node: WindowNode, rows: LogicalNode) -> TimeWindow:
             hint=f"Use {word} {duration_text(_least_advance(size))} or more, or a smaller SIZE.",
             span=length_span(node),
         )
-    return TimeWindow(rows, kind, size, advance, span)
+    offset = node.offset_ms % (size if kind is WindowKind.CUMULATE else advance)
+    return TimeWindow(rows, kind, size, advance, span, offset)
 
 
 def _least_advance(size_ms: int) -> int:
@@ -317,8 +339,8 @@ def _least_advance(size_ms: int) -> int:
     return least if least <= 1000 else -(-least // 1000) * 1000
 
 
-def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
-    """Return `left`, each row once for every element of an array; raises UserError 42804 and 42601."""
+def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope, *, outer: bool = False) -> Unnest:
+    """Return `left`, each row once for every element of an array, with `outer` at least once; raises UserError 42804 and 42601."""
     span = span_of(node)
     if len(node.expressions) != 1:
         raise UserError(
@@ -329,7 +351,7 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
         )
     binder = ExpressionBinder(scope)
     if node.args.get("function"):
-        return _bind_table_function(node, left, binder)
+        return _bind_table_function(node, left, binder, outer=outer)
     array = binder.bind(node.expressions[0])
     if not isinstance(array.type, Array):
         raise UserError(
@@ -359,13 +381,18 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope) -> Unnest:
             hint="Write UNNEST(array) AS t(element), or UNNEST(array) WITH ORDINALITY AS t(element, position).",
             span=span,
         )
-    ordinality = Column(place, BIGINT, nullable=False) if place is not None else None
+    ordinality = Column(place, BIGINT, nullable=outer) if place is not None else None
     name = alias.name if alias is not None else "unnest"
-    return Unnest(left, array, name or "unnest", tuple(columns), ordinality)
+    return Unnest(left, array, name or "unnest", tuple(columns), ordinality, outer)
 
 
-def _bind_table_function(node: exp.Unnest, left: LogicalNode, binder: ExpressionBinder) -> Unnest:
-    """Return `left`, each row once for every row of a table function; its columns are called as the function declares, or by the alias."""
+def _bind_table_function(
+    node: exp.Unnest, left: LogicalNode, binder: ExpressionBinder, *, outer: bool
+) -> Unnest:
+    """Return `left`, each row once for every row of a table function, and with `outer` once without one.
+
+    The columns are called as the function declares, or by the alias.
+    """
     array, declared = binder.table_function(node.expressions[0])
     alias = node.args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
@@ -378,4 +405,4 @@ def _bind_table_function(node: exp.Unnest, left: LogicalNode, binder: Expression
             span=span_of(node),
         )
     columns = tuple(Column(name, kind) for name, (_, kind) in zip(names, declared, strict=True))
-    return Unnest(left, array, (alias.name if alias is not None else "") or "unnest", columns, None)
+    return Unnest(left, array, (alias.name if alias is not None else "") or "unnest", columns, None, outer)

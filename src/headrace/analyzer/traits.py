@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any
 
 from headrace.analyzer.expressions import Cast, ColumnReference, Expression
@@ -17,7 +16,9 @@ from headrace.analyzer.logical import (
     WINDOW_END,
     WINDOW_START,
     Aggregate,
+    Change,
     Filter,
+    FromChangelog,
     IntervalJoin,
     Item,
     JoinKind,
@@ -35,6 +36,7 @@ from headrace.analyzer.logical import (
     Subquery,
     TemporalJoin,
     TimeWindow,
+    ToChangelog,
     TopN,
     Union,
     Unnest,
@@ -44,16 +46,6 @@ from headrace.analyzer.logical import (
 from headrace.analyzer.typing import is_injective_cast
 from headrace.catalog.objects import RelationKind
 from headrace.core.errors import InternalError
-
-
-class Change(Enum):
-    """Effect of a row on the relation of a node. The value is its name in EXPLAIN."""
-
-    INSERT = "+I"
-    UPDATE_BEFORE = "-U"
-    UPDATE_AFTER = "+U"
-    DELETE = "-D"
-
 
 INSERTS = frozenset({Change.INSERT})
 UPDATES = frozenset({Change.INSERT, Change.UPDATE_BEFORE, Change.UPDATE_AFTER})
@@ -152,6 +144,16 @@ def _time_window(node: TimeWindow) -> Traits:
         (alias, WINDOW_END) if bounds else None,
         (alias, WINDOW_START) if bounds else None,
     )
+
+
+def _to_changelog(_node: ToChangelog) -> Traits:
+    """Return the traits of changes. A deletion has the event time of its row, not its own: so they have none."""
+    return Traits()
+
+
+def _from_changelog(node: FromChangelog) -> Traits:
+    key = tuple((node.sources[0].alias, name) for name in node.key) or None
+    return Traits(ALL_CHANGES, key, traits(node.input).timed)
 
 
 def _unnest(node: Unnest) -> Traits:
@@ -341,7 +343,7 @@ def _top_n(node: TopN) -> Traits:
     below = traits(node.input)
     partition = tuple(place for place in map(place_of, node.partition_by) if place is not None)
     plain = len(partition) == len(node.partition_by)
-    if plain and node.limit == 1:
+    if plain and node.limit == 1 and partition:
         key: tuple[Place, ...] | None = partition
     elif plain and node.rank is not None:
         key = (*partition, (RANK_SOURCE, node.rank))
@@ -377,6 +379,8 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
     SingleRow: _single_row,
     Subquery: _subquery,
     TimeWindow: _time_window,
+    ToChangelog: _to_changelog,
+    FromChangelog: _from_changelog,
     Unnest: _unnest,
     Filter: _filter,
     IntervalJoin: _interval_join,

@@ -13,7 +13,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.names import VIRTUAL_DATABASE, RelationName
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
-from headrace.sql.ast import MatchRecognize, TimeWindow, properties_of, span_of
+from headrace.sql.ast import ChangelogFunction, MatchRecognize, TimeWindow, properties_of, span_of
 
 Virtual = Mapping[RelationName, exp.Query]
 """The queries of virtual relations, in which no names are left that depend on a session, nor virtual ones."""
@@ -75,7 +75,9 @@ def _definition(name: RelationName, known: Virtual, span: Span | None) -> exp.Qu
 
 
 def _put(table: exp.Table, query: exp.Query, name: RelationName) -> None:
-    source = table.parent if isinstance(table.parent, TimeWindow | MatchRecognize) else table
+    source = (
+        table.parent if isinstance(table.parent, TimeWindow | ChangelogFunction | MatchRecognize) else table
+    )
     given = properties_of(table) or properties_of(source)
     if given:
         raise UserError(

@@ -78,11 +78,7 @@ _SESSIONS = (
     "SELECT window_start, window_end, item, COUNT(*) AS n FROM SESSION(orders, GAP 5 MINUTES) "
     "GROUP BY window_start, window_end, item"
 )
-_GROUPINGS = "Write a query for each grouping, with UNION ALL between them."
 _ITEMS = "SELECT item, COUNT(*) AS n FROM orders GROUP BY item"
-_BOTH_GROUPINGS = (
-    f"{_ITEMS} UNION ALL SELECT CAST(NULL AS VARCHAR) AS item, COUNT(*) AS n FROM orders GROUP BY TRUE"
-)
 _KAFKA = "CREATE STORE streams WITH ('type' = KAFKA, 'uris' = 'broker:9092', 'tls.disabled' = TRUE)"
 _TOP_THREE = (
     "SELECT item, price, n FROM (SELECT item, price, ROW_NUMBER() OVER (PARTITION BY item ORDER BY price DESC) AS n FROM orders) "
@@ -182,11 +178,6 @@ _CLAUSES = (
     Idiom(Place.CLAUSE, "WINDOW SESSION", (KSQLDB,),
           "SELECT item, COUNT(*) FROM orders WINDOW SESSION (5 MINUTES) GROUP BY item",
           _SESSIONS, "Write FROM SESSION(relation, GAP 5 MINUTES) and GROUP BY window_start, window_end, item."),
-    Idiom(Place.CLAUSE, "FOR SYSTEM_TIME", (FLINK,),
-          "SELECT o.item FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.ts AS c ON o.customer = c.id",
-          "SELECT o.item, c.name FROM orders AS o JOIN customers AS c ON o.customer = c.id",
-          "Leave it out: a stream's row is joined with the changelog's row as of the event time of the "
-          "stream's row.", known=True),
     Idiom(Place.CLAUSE, "QUALIFY", (FLINK,), "SELECT item FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY price) <= 3", _TOP_THREE,
           "Filter in an outer query: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (…) AS n FROM …) WHERE n <= "
           "3.", known=True),
@@ -194,10 +185,6 @@ _CLAUSES = (
           "Number the rows: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY … DESC) AS n FROM …) WHERE n = 1."),
     Idiom(Place.CLAUSE, "TABLESAMPLE", (POSTGRESQL,), f"{_LIVE} TABLESAMPLE (10 PERCENT)", f"{_LIVE} WHERE RAND() < 0.1",
           "Write WHERE RAND() < 0.1.", known=True),
-    Idiom(Place.CLAUSE, "FETCH FIRST", (FLINK, POSTGRESQL), "SELECT item FROM (SELECT item FROM orders FETCH FIRST 3 ROWS ONLY)",
-          _TOP_THREE, "Write LIMIT n.", known=True),
-    Idiom(Place.CLAUSE, "FETCH NEXT", (FLINK, POSTGRESQL), "SELECT item FROM (SELECT item FROM orders FETCH NEXT 3 ROWS ONLY)",
-          _TOP_THREE, "Write LIMIT n.", known=True),
     Idiom(Place.CLAUSE, "NATURAL JOIN", (FLINK, POSTGRESQL), "SELECT item FROM orders NATURAL JOIN payments",
           "SELECT item, amount FROM orders JOIN payments WITHIN 30 MINUTES USING (orderid)",
           "Write JOIN … USING (column).", known=True),
@@ -205,8 +192,6 @@ _CLAUSES = (
           "Write WHERE EXISTS (SELECT …).", known=True),
     Idiom(Place.CLAUSE, "LEFT ANTI", (FLINK,), "SELECT item FROM orders LEFT ANTI JOIN payments ON TRUE", _OTHER_ITEMS,
           "Write WHERE NOT EXISTS (SELECT …).", known=True),
-    Idiom(Place.CLAUSE, "GROUPING SETS", (FLINK, POSTGRESQL), "SELECT COUNT(*) FROM orders GROUP BY GROUPING SETS ((item), ())",
-          _BOTH_GROUPINGS, _GROUPINGS, known=True),
 )  # fmt: skip
 
 _COLUMNS = (
@@ -350,10 +335,6 @@ _FUNCTIONS = (
     *(idiom for name in _WINDOWED for idiom in _of_window(name)),
     Idiom(Place.FUNCTION, "PROCTIME", (FLINK,), "SELECT PROCTIME() AS x FROM orders",
           _BY_ARRIVAL, _ARRIVAL),
-    Idiom(Place.FUNCTION, "ROLLUP", (FLINK, POSTGRESQL), "SELECT COUNT(*) AS n FROM orders GROUP BY ROLLUP(item)",
-          _BOTH_GROUPINGS, _GROUPINGS),
-    Idiom(Place.FUNCTION, "CUBE", (FLINK, POSTGRESQL), "SELECT COUNT(*) AS n FROM orders GROUP BY CUBE(item)",
-          _BOTH_GROUPINGS, _GROUPINGS),
     _function("VERSION", "VERSION()", "1", "\\status shows the server's version in headrace sql, GET /v2/version everywhere.", POSTGRESQL),
     _function("GEN_RANDOM_UUID", "GEN_RANDOM_UUID()", "UUID()", "Write UUID().", POSTGRESQL),
     _function("TO_CHAR", "TO_CHAR(ordertime, 'YYYY')", "DATE_FORMAT(TO_TIMESTAMP_LTZ(ordertime, 3), 'yyyy')",
@@ -373,8 +354,6 @@ _FUNCTIONS = (
 _OTHERS = (
     Idiom(Place.OPERATOR, "ILIKE", (POSTGRESQL, MATERIALIZE, RISINGWAVE), "SELECT item FROM orders WHERE item ILIKE 'a%'",
           "SELECT item FROM orders WHERE LOWER(item) LIKE 'a%'", "Write LOWER(text) LIKE pattern."),
-    Idiom(Place.CHARACTER, "::", (POSTGRESQL, MATERIALIZE, RISINGWAVE), "SELECT price::INTEGER AS x FROM orders",
-          "SELECT CAST(price AS INTEGER) AS x FROM orders", "Write CAST(value AS type)."),
     Idiom(Place.CHARACTER, "#", (POSTGRESQL,), "# a comment", "-- a comment", "Comments start with -- and end with the line, or "
                                                                               "are enclosed in /* … */."),
     Idiom(Place.NAME, "ALIAS", (KSQLDB,), "SELECT item, price * 2 AS twice FROM orders WHERE twice > 5",

@@ -12,6 +12,7 @@ from headrace.analyzer.logical import (
     RANK_SOURCE,
     Aggregate,
     Filter,
+    FromChangelog,
     IntervalJoin,
     Limit,
     LogicalNode,
@@ -26,6 +27,7 @@ from headrace.analyzer.logical import (
     Subquery,
     TemporalJoin,
     TimeWindow,
+    ToChangelog,
     TopN,
     Union,
     Unnest,
@@ -270,7 +272,8 @@ def _line(node: LogicalNode) -> str:
             advance = (
                 f", advance by {duration_text(node.advance_ms)}" if node.advance_ms != node.size_ms else ""
             )
-            return f"TimeWindow {node.kind.value} of {duration_text(node.size_ms)}{advance}"
+            offset = f", offset {duration_text(node.offset_ms)}" if node.offset_ms else ""
+            return f"TimeWindow {node.kind.value} of {duration_text(node.size_ms)}{advance}{offset}"
         case Filter():
             return f"Filter {SHOWN.bare(node.condition)}"
         case Project():
@@ -293,12 +296,18 @@ def _line(node: LogicalNode) -> str:
             partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
             within = f" within {duration_text(node.within_ms)}" if node.within_ms is not None else ""
             return f"MatchRecognize {_pattern(node.pattern)}{within} of {partition} AS {printed(node.alias)}"
+        case ToChangelog():
+            codes = ", ".join(f"{change.value} as {code}" for change, code in node.codes)
+            return f"ToChangelog {codes} AS {printed(node.operation)}"
+        case FromChangelog():
+            codes = ", ".join(f"{code} as {change.value}" for code, change in node.changes)
+            return f"FromChangelog {codes} by {', '.join(map(printed, node.key)) or 'no key'}"
         case Normalize():
             return "Normalize"
         case Materialize():
             return "Materialize"
         case TemporalJoin():
-            return f"TemporalJoin {node.kind.value} on {_looked_up(node)}"
+            return f"TemporalJoin {node.kind.value} on {_looked_up(node)}{_residual(node)}"
         case LookupJoin():
             of = node.right.relation.name
             return f"LookupJoin {node.kind.value} of {of} on {_looked_up(node)}{_residual(node)}"
@@ -306,7 +315,7 @@ def _line(node: LogicalNode) -> str:
             on = f" on {SHOWN.bare(node.condition)}" if node.condition is not None else ""
             return f"Join {node.kind.value}{on}"
         case Unnest():
-            return f"Unnest {SHOWN.bare(node.array)} AS {printed(node.alias)}"
+            return f"Unnest {'outer ' if node.outer else ''}{SHOWN.bare(node.array)} AS {printed(node.alias)}"
         case Subquery(view=Relation() as view):
             alias = "" if node.alias == view.name.name else f" AS {printed(node.alias)}"
             return f"View {view.name}{alias}, inlined: its query"
@@ -349,7 +358,7 @@ def _signed(milliseconds: int) -> str:
     return f"{'-' if milliseconds < 0 else '+'}{duration_text(abs(milliseconds))}"
 
 
-def _residual(node: IntervalJoin | LookupJoin | RegularJoin) -> str:
+def _residual(node: IntervalJoin | TemporalJoin | LookupJoin | RegularJoin) -> str:
     return f" where {SHOWN.bare(node.condition)}" if node.condition is not None else ""
 
 

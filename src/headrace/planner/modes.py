@@ -15,6 +15,7 @@ from headrace.analyzer.logical import (
     RANK_SOURCE,
     Aggregate,
     Filter,
+    FromChangelog,
     IntervalJoin,
     Limit,
     LogicalNode,
@@ -27,6 +28,7 @@ from headrace.analyzer.logical import (
     Subquery,
     TemporalJoin,
     TimeWindow,
+    ToChangelog,
     TopN,
     Union,
     Unnest,
@@ -133,6 +135,16 @@ def _row_by_row(node: Filter | Project | Subquery | Limit, accepted: _Accepted) 
 
 def _unnest(node: Unnest, _accepted: _Accepted) -> Operator:
     return _over(node, place(node.input, Mode.SIGNED))
+
+
+def _to_changelog(node: ToChangelog, _accepted: _Accepted) -> Operator:
+    """Place the rows by their key, if they change: only a key shows which row replaces which."""
+    return Operator(node, Mode.INSERT, traits(node), (place(node.input, Mode.UPSERT),))
+
+
+def _from_changelog(node: FromChangelog, _accepted: _Accepted) -> Operator:
+    mode = Mode.UPSERT if node.upserts else Mode.SIGNED
+    return Operator(node, mode, traits(node), (place(node.input, Mode.INSERT),))
 
 
 def _over(node: LogicalNode, below: Operator) -> Operator:
@@ -250,6 +262,8 @@ _PLACED: dict[type[LogicalNode], Callable[[Any, _Accepted], Operator]] = {
     Limit: _row_by_row,
     Unnest: _unnest,
     TimeWindow: _time_window,
+    ToChangelog: _to_changelog,
+    FromChangelog: _from_changelog,
     Aggregate: _aggregate,
     IntervalJoin: _interval_join,
     TemporalJoin: _temporal_join,

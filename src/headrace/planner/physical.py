@@ -128,9 +128,10 @@ class DecodeRows(_Data):
 class AssignWatermark(_Data):
     """Event time and per-partition watermark on `event_time`; same columns.
 
-    Rows with `deleted` move no watermark. A late row is one whose last window is over: that begins at the multiple of `advance_ms`
-    before it (0: with the row) and is `window_ms` long (0: there are no windows). Late rows are counted and, where `late` is the id
-    of an output, written there as they came. Where rows have the time of their batch, `clock_step_ms` says how often a window ends.
+    Rows with `deleted` move no watermark. A late row is one whose last window is over: that begins at the multiple of `advance_ms`,
+    plus `offset_ms`, before it (0: with the row) and is `window_ms` long (0: there are no windows). Late rows are counted and, where
+    `late` is the id of an output, written there as they came. Where rows have the time of their batch, `clock_step_ms` says how often
+    a window ends.
     """
 
     step: Literal["assign_watermark"] = "assign_watermark"
@@ -144,6 +145,7 @@ class AssignWatermark(_Data):
     deleted: str | None = None
     window_ms: int = 0
     advance_ms: int = 0
+    offset_ms: int = 0
     late: str | None = None
     clock_step_ms: int = 0
 
@@ -226,6 +228,7 @@ class Normalize(_Data):
     """Upserts to signed rows: keeps the last row of each key, and takes it away before the next one.
 
     Rows of a key come in the order of `sequence`, which like `deleted` (None: no row ends its key) is no column of the output.
+    With `kinds`, `op` is -2 of the old row of an update and 2 of its new one.
     """
 
     step: Literal["normalize"] = "normalize"
@@ -234,6 +237,7 @@ class Normalize(_Data):
     keys: list[str]
     deleted: str | None = DELETED
     sequence: str | None = None
+    kinds: bool = False
     state_ttl_ms: int = 0
 
 

@@ -20,6 +20,7 @@ from headrace.analyzer.logical import (
     LookupJoin,
     Project,
     QueryProperties,
+    ToChangelog,
     Union,
     walk,
 )
@@ -195,7 +196,7 @@ class Planner:
             time=watermarked or (isinstance(sink, EntitySink) and sink.kind is RelationKind.CHANGELOG),
             watermarked=watermarked,
             # Spark emits either updates or final rows for a whole query. An application's queries share final rows.
-            append_only=within is not None or any(_is_windowed(item.node) for item in all_operators),
+            append_only=within is not None or any(_needs_final_rows(item.node) for item in all_operators),
             interactive=isinstance(sink, ResultSink),
             state_ttl_ms=ttl,
             carrying=carrying_scan(self._root) if isinstance(sink, EntitySink) and sink.carried_key else None,
@@ -244,6 +245,9 @@ class Planner:
         if not isinstance(self._sink, ResultSink) or self._operator.mode is not Mode.UPSERT:
             return False
         if isinstance(self._root, Aggregate) and not self._root.group_by:
+            return False
+        # Spark has no STRUCT without a field; there is one row at most.
+        if isinstance(self._root, Project) and not self._operator.inputs[0].traits.key:
             return False
         return not self._logical.schema.primary_key
 
@@ -334,8 +338,9 @@ class Planner:
                 )
 
 
-def _is_windowed(node: LogicalNode) -> bool:
-    return isinstance(node, Aggregate) and bool(window_groups(node))
+def _needs_final_rows(node: LogicalNode) -> bool:
+    """True of windows, and of an operator of ours that would read the updated groups of Spark's."""
+    return isinstance(node, ToChangelog) or (isinstance(node, Aggregate) and bool(window_groups(node)))
 
 
 def _without_limit(root: LogicalNode) -> tuple[LogicalNode, int | None]:

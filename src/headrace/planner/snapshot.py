@@ -126,7 +126,11 @@ class _Printer:
             lines.append(f"WHERE {' AND '.join(conditions)}")
         if isinstance(node, Aggregate):
             if node.group_by:
-                lines.append(f"GROUP BY {', '.join(self._sql.text(key) for key in node.group_by)}")
+                keys = [self._sql.text(key) for key in node.group_by]
+                if node.sets is not None:
+                    sets = (f"({', '.join(keys[place] for place in members)})" for members in node.sets)
+                    keys = [f"GROUPING SETS ({', '.join(sets)})"]
+                lines.append(f"GROUP BY {', '.join(keys)}")
             if node.having is not None:
                 lines.append(f"HAVING {self._sql.text(node.having)}")
         return "\n".join(lines)
@@ -142,7 +146,10 @@ class _Printer:
             case Subquery():
                 return f"({self.query(node.input)}) AS {self._quoted(node.alias)}"
             case Unnest() if self._dialect is DUCKDB:
-                return f"{self._source(node.input, conditions)} CROSS JOIN {self._unnested(node)}"
+                left, elements = self._source(node.input, conditions), self._unnested(node)
+                return (
+                    f"{left} LEFT JOIN {elements} ON TRUE" if node.outer else f"{left} CROSS JOIN {elements}"
+                )
             case SingleRow():
                 return f"(SELECT 1) AS {self._quoted(f'{PREFIX}row')}"
             case SnapshotJoin():

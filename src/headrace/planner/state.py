@@ -14,6 +14,7 @@ from headrace.analyzer.logical import (
     Subquery,
     TemporalJoin,
     TimeWindow,
+    ToChangelog,
     TopN,
     walk,
 )
@@ -104,6 +105,8 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
             return state("Top-N", contents, lived, of=f" by {partition}" if partition else "")
         case MatchRecognize():
             return _matches(node, ttl_ms, operator)
+        case ToChangelog() if operator.inputs[0].mode is Mode.UPSERT:
+            return state("TO_CHANGELOG", "one row for each key", lived)
         case Normalize():
             return state("the last row of each key", "one row for each key", lived, of=_of(node.input))
         case Materialize():
@@ -146,7 +149,7 @@ def _growth(node: LogicalNode) -> str:
     match node:
         case Aggregate():
             return "the number of groups"
-        case TemporalJoin() | Normalize() | Materialize():
+        case TemporalJoin() | ToChangelog() | Normalize() | Materialize():
             return "the number of keys"
         case TopN() | MatchRecognize():
             return "the number of partitions"

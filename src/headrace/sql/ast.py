@@ -2,7 +2,8 @@
 
 A query is `Select`: sqlglot's tree, with these rules of ours.
 
-    source          exp.Table, TimeWindow, MatchRecognize, exp.Unnest or exp.Subquery; `properties_of(node)` gives its WITH (…)
+    source          exp.Table, TimeWindow, ChangelogFunction, MatchRecognize, exp.Unnest or exp.Subquery; `properties_of(node)` gives
+                    its WITH (…)
     join            exp.Join (side, kind, on, using as sqlglot has them); `within_of(join)` gives WITHIN in milliseconds or
                     None, `is_comma(join)` tells one more source of a list
     name            exp.Identifier, already folded: unquoted names are lower case. `quoted` is not significant
@@ -137,15 +138,29 @@ class TimeWindow(exp.Expression):
 
     Arguments: `this` exp.Table (name only) or exp.Subquery (no alias), `kind` one of TIME_WINDOWS,
     `size_ms` an int (the gap of a SESSION), `advance_ms` an int or None (HOP's advance, CUMULATE's step), `alias`
-    exp.TableAlias or None.
+    exp.TableAlias or None, `time` the column that the statement names as the event time, or None, `offset_ms` how much later than
+    the multiples of its size since 1970 a window starts (negative: earlier), or None.
     """
 
-    arg_types = {"this": True, "kind": True, "size_ms": True, "advance_ms": False, "alias": False}  # noqa: RUF012
+    arg_types = {  # noqa: RUF012
+        "this": True,
+        "kind": True,
+        "size_ms": True,
+        "advance_ms": False,
+        "time": False,
+        "offset_ms": False,
+        "alias": False,
+    }
 
     @property
     def kind(self) -> str:
         """The kind, one of TIME_WINDOWS."""
         return str(self.args["kind"])
+
+    @property
+    def function(self) -> str:
+        """The function's name."""
+        return self.kind
 
     @property
     def size_ms(self) -> int:
@@ -157,6 +172,39 @@ class TimeWindow(exp.Expression):
         """HOP's advance or CUMULATE's step in milliseconds."""
         value = self.args.get("advance_ms")
         return None if value is None else int(value)
+
+    @property
+    def offset_ms(self) -> int:
+        """Offset of the windows' starts in milliseconds."""
+        return int(self.args.get("offset_ms") or 0)
+
+
+class ChangelogFunction(exp.Expression):
+    """TO_CHANGELOG or FROM_CHANGELOG over a relation, in FROM.
+
+    Arguments: `this` as of a TimeWindow, `kind` 'TO' | 'FROM', `partition_by` a list of exp.Identifier or None, `op` the exp.Identifier
+    of the column with the operation or None, `mapping` a list of exp.Literal, keys and values in turn, or None, `alias`.
+    """
+
+    arg_types = {  # noqa: RUF012
+        "this": True,
+        "kind": True,
+        "partition_by": False,
+        "op": False,
+        "mapping": False,
+        "alias": False,
+    }
+
+    @property
+    def function(self) -> str:
+        """The function's name."""
+        return f"{self.args['kind']}_CHANGELOG"
+
+
+class GroupingSets(exp.Expression):
+    """GROUPING SETS, ROLLUP or CUBE in GROUP BY: `kind`, and `expressions`, each an expression, exp.Tuple, or GroupingSets."""
+
+    arg_types = {"kind": True, "expressions": True}  # noqa: RUF012
 
 
 class PatternVariable(exp.Expression):
@@ -226,6 +274,14 @@ def properties_of(source: exp.Expr) -> Properties:
     """Return the WITH (…) of a source in FROM; empty when it has none."""
     properties = source.meta.get("properties")
     return properties if isinstance(properties, Properties) else Properties()
+
+
+_INTERVAL_MS = {unit: size for size, unit in (*_UNITS, (604_800_000, "WEEK"))}
+
+
+def interval_ms(interval: exp.Interval) -> int:
+    """Return the milliseconds of `INTERVAL '5' MINUTE`; 0 for months and years."""
+    return int(interval.name) * _INTERVAL_MS.get(interval.args["unit"].name, 0)
 
 
 def length_span(window: TimeWindow) -> Span | None:

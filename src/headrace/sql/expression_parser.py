@@ -30,6 +30,9 @@ _TYPED_LITERALS = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIME")
 _QUANTIFIERS = ("ALL", "ANY", "SOME")
 _INSTEAD_OF_QUANTIFIERS = "Use IN or EXISTS, or join with the MIN or MAX of the subquery."
 _INTERVAL_UNITS = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
+_WHOLE_EXAMPLE = "a whole number of up to 18 digits such as '5' after INTERVAL"
+_DAY_TIME_EXAMPLE = "a time span such as '1 10:30:00.250' DAY TO SECOND or '10:30' HOUR TO MINUTE"
+_DAY_TIME_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 # Keywords that may still be names of columns and relations where they stand alone.
 _SOFT_KEYWORDS = frozenset(
     {
@@ -75,6 +78,32 @@ _LITERALS: dict[TokenType, Callable[[Token], exp.Expr]] = {
     TokenType.TRUE: lambda _: exp.Boolean(this=True),
     TokenType.FALSE: lambda _: exp.Boolean(this=False),
 }
+
+
+def _day_time_ms(text: str, first: str, last: str) -> int | None:
+    """Return the milliseconds of a text such as `1 10:30:00` with the fields from `first` to `last`; None if it is no such text.
+
+    A whole number of a single unit is not read here.
+    """
+    fields = list(_DAY_TIME_MS)
+    if first not in fields or last not in fields or fields.index(first) > fields.index(last):
+        return None
+    parts = fields[fields.index(first) : fields.index(last) + 1]
+    if len(parts) == 1 and first != "SECOND":
+        return None
+    pattern = r"(-?)(\d{1,9})" + "".join(f"{' ' if at == 'HOUR' else ':'}(\\d{{1,2}})" for at in parts[1:])
+    if last == "SECOND":
+        pattern += r"\.(\d{1,3})" if len(parts) == 1 else r"(?:\.(\d{1,3}))?"
+    match = re.fullmatch(pattern, text, re.ASCII)
+    if match is None:
+        return None
+    sign, *numbers = match.groups()
+    fraction = (numbers.pop() or "0") if last == "SECOND" else "0"
+    counts = [int(number) for number in numbers]
+    if any(count > (23 if part == "HOUR" else 59) for part, count in zip(parts[1:], counts[1:], strict=True)):
+        return None
+    total = sum(count * _DAY_TIME_MS[part] for part, count in zip(parts, counts, strict=True))
+    return (-1 if sign else 1) * (total + int(fraction.ljust(3, "0")))
 
 
 def _balanced(node: exp.Expr | None, kind: type[exp.Connector]) -> exp.Expr | None:
@@ -211,14 +240,14 @@ class ExpressionParser(parser.Parser):
         return exp.Not(this=this) if this else this
 
     def _parse_between(self, this: exp.Expr | None) -> exp.Between:
-        symmetric = self.take("SYMMETRIC")
-        if not symmetric:
-            self.take("ASYMMETRIC")
+        word, after = self.cursor.word(), self._next.token_type
+        symmetric = word == "SYMMETRIC" and after is not TokenType.AND
+        if symmetric or (word == "ASYMMETRIC" and after is not TokenType.AND):
+            self._advance()
         low = self._require(self._parse_bitwise())
         self._expect(TokenType.AND, "AND and the upper bound")
-        return exp.Between(
-            this=this, low=low, high=self._require(self._parse_bitwise()), symmetric=symmetric or None
-        )
+        high = self._require(self._parse_bitwise())
+        return exp.Between(this=this, low=low, high=high, symmetric=symmetric or None)
 
     def _parse_in_list(self, this: exp.Expr | None) -> exp.In:
         self._expect(TokenType.L_PAREN, "'(' after IN")
@@ -271,6 +300,8 @@ class ExpressionParser(parser.Parser):
                 key = self._require(self._parse_disjunction())
                 self._expect(TokenType.R_BRACKET, "']'")
                 this = exp.Bracket(this=this, expressions=[key])
+            elif self._match(TokenType.DCOLON):
+                this = exp.Cast(this=this, to=self.parse_type_name())
             else:
                 return this
 
@@ -382,15 +413,23 @@ class ExpressionParser(parser.Parser):
         token = self._curr
         self._advance()
         sign = "-" if self._match(TokenType.DASH) else ""
-        number = self._curr.text.strip()
-        if not re.fullmatch(r"-?\d{1,18}", number, re.ASCII):
-            self._fail("a whole number of up to 18 digits such as '5' after INTERVAL")
+        number, unit = self._curr.text.strip(), self._next
+        first = last = folded(unit).removesuffix("S") if is_word(unit) else ""
+        to, end = self.cursor.peek(2), self.cursor.peek(3)
+        if to is not None and end is not None and folded(to) == "TO":
+            last = folded(end).removesuffix("S")
+        milliseconds = _day_time_ms(number, first, last)
+        if milliseconds is not None:
+            number = str(milliseconds)
+        elif first != last or not re.fullmatch(r"-?\d{1,18}", number, re.ASCII):
+            self._fail(_DAY_TIME_EXAMPLE if first != last else _WHOLE_EXAMPLE)
         self._advance()
-        unit = self._curr
-        name = folded(unit).removesuffix("S")
-        if not is_word(unit) or name not in _INTERVAL_UNITS:
+        if first not in _INTERVAL_UNITS:
             self._fail(f"a time unit, one of {', '.join(_INTERVAL_UNITS)}")
-        self._advance()
+        self._advance(1 if first == last else 3)
+        name = first if milliseconds is None else "MILLISECOND"
+        if sign and number.startswith("-"):
+            sign, number = "", number[1:]
         interval = exp.Interval(this=exp.Literal.string(sign + number), unit=exp.Var(this=name))
         interval.args["unit"].update_positions(unit)
         return interval.update_positions(token)

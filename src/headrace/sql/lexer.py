@@ -71,6 +71,7 @@ class HeadraceTokenizer(sqlglot_tokens.Tokenizer):
         "<>": TokenType.NEQ,
         "!=": TokenType.NEQ,
         "->": TokenType.ARROW,
+        "::": TokenType.DCOLON,
         "ALL": TokenType.ALL,
         "AND": TokenType.AND,
         "AS": TokenType.ALIAS,
@@ -250,8 +251,7 @@ def _check_token(source: Source, token: Token) -> None:
             f"unexpected character {token.text[bad]!r}",
             start,
             start + 1,
-            hint=remedy(Place.CHARACTER, source.text[start : start + 2])
-            or remedy(Place.CHARACTER, source.text[start])
+            hint=remedy(Place.CHARACTER, source.text[start])
             or 'Put names with special characters in double quotes: "my-name".',
         )
 

@@ -20,6 +20,8 @@ from headrace.core.suggestions import did_you_mean, nearest
 from headrace.core.types import NESTING_MAX
 from headrace.sql.ast import (
     TIME_WINDOWS,
+    ChangelogFunction,
+    GroupingSets,
     JsonCall,
     MatchRecognize,
     PatternVariable,
@@ -29,12 +31,23 @@ from headrace.sql.ast import (
 )
 from headrace.sql.cursor import Cursor
 from headrace.sql.expression_parser import ExpressionParser
+from headrace.sql.group_windows import length_ms, windowed
 from headrace.sql.lexer import Source, folded
 from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
 from headrace.sql.pattern_parser import match_recognize
 
 _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "JOIN", "UNION", "WITHIN")
 _BEFORE_ALIAS = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NUMBER, TokenType.END)
+_GROUPINGS = (("GROUPING", "SETS"), ("ROLLUP",), ("CUBE",))
+_TABLE_FUNCTIONS = (*TIME_WINDOWS, "TO_CHANGELOG", "FROM_CHANGELOG")
+_ARGUMENTS = {
+    "SIZE": "size_ms",
+    "SLIDE": "advance_ms",
+    "STEP": "advance_ms",
+    "GAP": "size_ms",
+    "OFFSET": "offset_ms",
+}
+_NEVER_ALIASES = (("QUERY", "WITH"), ("FETCH", "FIRST"), ("FETCH", "NEXT"))
 _AFTER_QUERY = ("PARTITION BY", "QUERY", "WITH")
 # Everything that `ast` describes. sqlglot's ladder can still make a few other nodes; they are refused by name.
 _NODES = frozenset(
@@ -51,6 +64,8 @@ _NODES = frozenset(
         exp.Join,
         exp.Where,
         exp.Group,
+        GroupingSets,
+        exp.Tuple,
         exp.Having,
         exp.Order,
         exp.Ordered,
@@ -63,6 +78,7 @@ _NODES = frozenset(
         exp.TableAlias,
         exp.Unnest,
         TimeWindow,
+        ChangelogFunction,
         MatchRecognize,
         PatternVariable,
         exp.Identifier,
@@ -209,10 +225,33 @@ class QueryParser(ExpressionParser):
             query.set("limit", exp.Limit(expression=self._parse_count("LIMIT")))
         if self._match(TokenType.OFFSET):
             query.set("offset", exp.Offset(expression=self._parse_count("OFFSET")))
+            self._parse_row_word()
+        if query.args.get("limit") is None and (self.take("FETCH", "FIRST") or self.take("FETCH", "NEXT")):
+            query.set("limit", exp.Limit(expression=self._parse_fetch_count()))
         self._refuse_clauses_of_other_dialects()
         if with_ is not None:
             query.set("with_", with_)
         return query
+
+    def _parse_fetch_count(self) -> exp.Expr:
+        """Parse the rest of FETCH FIRST 10 ROWS ONLY; without a number it is one row."""
+        count = (
+            self._parse_count("FETCH FIRST")
+            if self._curr.token_type is TokenType.NUMBER
+            else exp.Literal.number(1)
+        )
+        if not self._parse_row_word():
+            self._fail("ROWS ONLY")
+        if self.at("WITH", "TIES"):
+            raise self.cursor.unsupported(
+                "WITH TIES", hint="Filter RANK() OVER (ORDER BY …) in an outer query.", words=2
+            )
+        if not self.take("ONLY"):
+            self._fail("ONLY")
+        return count
+
+    def _parse_row_word(self) -> bool:
+        return self.take("ROWS") or self.take("ROW")
 
     def _parse_intersection(self) -> exp.Query:
         query = self._parse_operand_query()
@@ -261,11 +300,30 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.WHERE):
             query.set("where", exp.Where(this=self._require(self._parse_disjunction())))
         if self._match(TokenType.GROUP_BY):
-            self._refuse_clauses_of_other_dialects()
-            query.set("group", exp.Group(expressions=self._parse_required_csv(self._parse_disjunction)))
+            query.set("group", exp.Group(expressions=self._parse_required_csv(self._parse_grouping)))
         if self._match(TokenType.HAVING):
             query.set("having", exp.Having(this=self._require(self._parse_disjunction())))
-        return query
+        return windowed(query)
+
+    def _parse_grouping(self, within: str | None = None) -> exp.Expr | None:
+        """Parse an expression of GROUP BY, or GROUPING SETS, ROLLUP or CUBE; `within` these, it may be a list in parentheses."""
+        token = self._curr
+        kind = next((words for words in _GROUPINGS if self.at(*words, "(")), None)
+        if kind is not None and within in (None, "GROUPING SETS"):
+            self._nesting += 1
+            if self._nesting > NESTING_MAX:
+                raise too_nested(self.source.span(token.start, token.end + 1))
+            self._advance(len(kind) + 1)
+            name = " ".join(kind)
+            members = self._parse_required_csv(lambda: self._parse_grouping(name))
+            self._expect(TokenType.R_PAREN, f"',' or ')' at the end of {name}")
+            self._nesting -= 1
+            return GroupingSets(kind=name, expressions=members).update_positions(token)
+        if within and self._match(TokenType.L_PAREN):
+            members = [] if self.at(")") else self._parse_required_csv(self._parse_disjunction)
+            self._expect(TokenType.R_PAREN, "',' or ')' at the end of the set")
+            return exp.Tuple(expressions=members)
+        return self._parse_disjunction()
 
     def _refuse_clauses_of_other_dialects(self) -> None:
         """Refuse clauses of other dialects if their first word would be read as an alias or as another clause."""
@@ -300,7 +358,7 @@ class QueryParser(ExpressionParser):
             if self._curr.token_type is TokenType.STRING:
                 self._fail("a name after AS", hint=hint)
             return cast(exp.Identifier, self._require(self._parse_id_var(any_token=True), "a name after AS"))
-        if self.cursor.at("QUERY", "WITH"):
+        if any(self.at(*words) for words in _NEVER_ALIASES):
             return None
         return cast("exp.Identifier | None", self._parse_id_var(any_token=False, tokens=tokens))
 
@@ -316,26 +374,37 @@ class QueryParser(ExpressionParser):
         token = self._curr
         cursor = self.cursor
         if cursor.at("LATERAL", "TABLE", "("):
-            return self._parse_table_function()
+            return self._parse_lateral_table()
         if token.token_type is TokenType.LATERAL:
             raise cursor.unsupported(
                 "LATERAL", hint="Write CROSS JOIN UNNEST(array) AS t(element), or a join."
             )
+        if cursor.at("TABLE", "(") and (after := cursor.peek(2)) and folded(after) in _TABLE_FUNCTIONS:
+            self._advance(2)
+            this: exp.Expr = self._parse_table_function()
+            self._expect(TokenType.R_PAREN, "')' at the end of TABLE")
+            return self._parse_after_rows(this)
         if cursor.at("TABLE", "("):
             raise cursor.unsupported("TABLE(…)", hint="Write TUMBLE(relation, SIZE 5 MINUTES).")
         if token.token_type is TokenType.UNNEST:
             return self._parse_unnest_source()
         if self._match(TokenType.L_PAREN):
-            this: exp.Expr = exp.Subquery(this=self._parse_query())
+            this = exp.Subquery(this=self._parse_query())
             self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
-        elif self._next.token_type is TokenType.L_PAREN and folded(token) in TIME_WINDOWS:
-            this = self._parse_time_window()
+        elif self._next.token_type is TokenType.L_PAREN and folded(token) in _TABLE_FUNCTIONS:
+            this = self._parse_table_function()
         else:
             this = self._parse_relation()
+            if self.take("FOR", "SYSTEM_TIME", "AS", "OF"):
+                this.set("system_time", self.parse_operand())
+        return self._parse_after_rows(this)
+
+    def _parse_after_rows(self, this: exp.Expr) -> exp.Expr:
+        """Parse what follows the rows of a source: a pattern, the alias, and the properties."""
         if self.cursor.at("MATCH_RECOGNIZE", "("):
-            if isinstance(this, TimeWindow):
+            if isinstance(this, TimeWindow | ChangelogFunction):
                 raise self.cursor.unsupported(
-                    f"MATCH_RECOGNIZE over {this.kind}", hint="Match the rows of the relation itself."
+                    f"MATCH_RECOGNIZE over {this.function}", hint="Match the rows of the relation itself."
                 )
             this = match_recognize(self, this)
         self._refuse_clauses_of_other_dialects()
@@ -350,7 +419,7 @@ class QueryParser(ExpressionParser):
         if self._curr.token_type is TokenType.L_PAREN:
             raise self.cursor.unsupported(
                 "a table function other than a time window or UNNEST",
-                hint=f"Write a relation, UNNEST, or one of {', '.join(TIME_WINDOWS)}.",
+                hint=f"Write a relation, UNNEST, or one of {', '.join(_TABLE_FUNCTIONS)}.",
             )
         names: list[exp.Expr | None] = [*reversed(parts), None, None]
         if len(parts) > 3:
@@ -380,7 +449,7 @@ class QueryParser(ExpressionParser):
             return
         if isinstance(this, MatchRecognize):
             this = this.this
-        if not isinstance(this.this if isinstance(this, TimeWindow) else this, exp.Table):
+        if not isinstance(this.this if isinstance(this, TimeWindow | ChangelogFunction) else this, exp.Table):
             raise cursor.error(
                 "no properties after a subquery", hint="Put WITH (…) after the relation inside."
             )
@@ -390,24 +459,141 @@ class QueryParser(ExpressionParser):
         if self.cursor.at("AS"):
             raise self.cursor.error("the alias before WITH (…)", hint="Write relation AS alias WITH (…).")
 
+    def _parse_table_function(self) -> exp.Expr:
+        return (
+            self._parse_time_window()
+            if folded(self._curr) in TIME_WINDOWS
+            else self._parse_changelog_function()
+        )
+
+    def _parse_input_rows(self) -> exp.Expr:
+        """Parse `[TABLE] relation` or a subquery, as the first argument of a function in FROM."""
+        if self.at("TABLE") and self._next.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
+            self._advance()
+        if not self._match(TokenType.L_PAREN):
+            return self._parse_relation()
+        this = exp.Subquery(this=self._parse_query())
+        self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
+        return this
+
+    def _parse_changelog_function(self) -> ChangelogFunction:
+        """Parse `TO_CHANGELOG(input => TABLE t [PARTITION BY k] [, op => DESCRIPTOR(c)] [, op_mapping => MAP['INSERT', 'c']])`."""
+        token = self._curr
+        self._advance(2)
+        self.take("INPUT", "=", ">")
+        kind = folded(token).partition("_")[0]
+        node = ChangelogFunction(this=self._parse_input_rows(), kind=kind).update_positions(token)
+        if self._match(TokenType.PARTITION_BY):
+            enclosed = self._match(TokenType.L_PAREN)
+            names = [self.parse_name("the name of a column")]
+            # Without parentheses, the next argument may follow the comma.
+            while self.at(",") and (
+                enclosed or getattr(self.cursor.peek(2), "text", "") not in ("=", "(", "[")
+            ):
+                self._advance()
+                names.append(self.parse_name("the name of a column"))
+            if enclosed:
+                self._expect(TokenType.R_PAREN, "')' after the names of the columns")
+            node.set("partition_by", names)
+        while self._match(TokenType.COMMA):
+            if (self.take("OP", "=", ">") or self.at("DESCRIPTOR")) and not node.args.get("op"):
+                if not self.take("DESCRIPTOR", "("):
+                    self._fail("DESCRIPTOR(column)")
+                node.set("op", self.parse_name("the column with the operation"))
+                self._expect(TokenType.R_PAREN, "')' after the column of DESCRIPTOR")
+            elif (self.take("OP_MAPPING", "=", ">") or self.at("MAP", "[")) and not node.args.get("mapping"):
+                node.set("mapping", self._parse_op_mapping())
+            else:
+                self._fail("op => DESCRIPTOR(column) or op_mapping => MAP[…]")
+        self._expect(TokenType.R_PAREN, f"',' or ')' at the end of {folded(token)}")
+        return node
+
+    def _parse_op_mapping(self) -> list[exp.Expr]:
+        if not self.take("MAP", "["):
+            self._fail("MAP['key', 'value', …]")
+        texts = self._parse_required_csv(self._parse_text, "a text")
+        if len(texts) % 2:
+            self._fail("',' and the value of the last key")
+        self._expect(TokenType.R_BRACKET, "']' at the end of MAP")
+        return texts
+
+    def _parse_text(self) -> exp.Expr | None:
+        return self._parse_literal() if self._curr.token_type is TokenType.STRING else None
+
     def _parse_time_window(self) -> TimeWindow:
         token = self._curr
         kind = token.text.upper()
         self._advance(2)
-        if self._match(TokenType.L_PAREN):
-            this: exp.Expr = exp.Subquery(this=self._parse_query())
-            self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
-        else:
-            this = self._parse_relation()
+        self.take("DATA", "=", ">")
+        this = self._parse_input_rows()
         window = TimeWindow(this=this, kind=kind).update_positions(token)
+        if self._curr.token_type is TokenType.PARTITION_BY:
+            raise self.cursor.unsupported(f"PARTITION BY in {kind}", hint="Add its columns to GROUP BY.")
         self._expect(TokenType.COMMA, f"',' and {'GAP' if kind == 'SESSION' else 'SIZE'} n unit")
+        self._parse_descriptor(window)
+        if self._curr.token_type is TokenType.INTERVAL or self._named_argument() is not None:
+            self._parse_intervals(window)
+        else:
+            self._parse_lengths(window)
+        self._expect(TokenType.R_PAREN, f"')' at the end of {kind}")
+        return window
+
+    def _parse_descriptor(self, window: TimeWindow) -> None:
+        self.take("TIMECOL", "=", ">")
+        if self.take("DESCRIPTOR", "("):
+            window.set("time", self._require(self._parse_column(), "the column with the event time"))
+            self._expect(TokenType.R_PAREN, "')' after the column of DESCRIPTOR")
+            self._expect(TokenType.COMMA, "',' and the length of the window")
+
+    def _parse_lengths(self, window: TimeWindow) -> None:
+        """Parse `SIZE n unit [, ADVANCE BY n unit] [, OFFSET [-]n unit]`, or `GAP n unit`."""
+        kind = window.kind
         self._parse_length(window, "size_ms", "GAP" if kind == "SESSION" else "SIZE")
         if kind in ("HOP", "CUMULATE"):
             words = ("ADVANCE", "STEP") if kind == "HOP" else ("STEP", "ADVANCE")
             self._expect(TokenType.COMMA, f"',' and {words[0]} BY n unit")
             self._parse_length(window, "advance_ms", *words)
-        self._expect(TokenType.R_PAREN, f"')' at the end of {kind}")
-        return window
+        if kind != "SESSION" and self._match(TokenType.COMMA):
+            if not self.take("OFFSET"):
+                self._fail("OFFSET and a time span such as 5 MINUTES")
+            sign = -1 if self._match(TokenType.DASH) else 1
+            window.set("offset_ms", sign * self._read(Cursor.duration))
+
+    def _parse_intervals(self, window: TimeWindow) -> None:
+        """Parse Flink's order: `INTERVAL '5' MINUTE, INTERVAL '10' MINUTE` are the advance and the size; then the offset."""
+        if window.kind == "SESSION":
+            raise self.cursor.unsupported(
+                "SESSION over all rows",
+                hint="Write SESSION(relation, GAP n unit), and add the columns that identify a session to GROUP BY.",
+            )
+        order = (
+            ["size_ms", "offset_ms"] if window.kind == "TUMBLE" else ["advance_ms", "size_ms", "offset_ms"]
+        )
+        while True:
+            named = self._named_argument()
+            if not order or (named is not None and named not in order):
+                self._fail("')' or another argument")
+            if named is not None:
+                self._advance(3)
+            argument = named or order[0]
+            order.remove(argument)
+            if self._curr.token_type is not TokenType.INTERVAL:
+                self._fail("a time span such as INTERVAL '10' MINUTE")
+            start = self.cursor.index
+            milliseconds = length_ms(self._parse_interval_literal())
+            if argument != "offset_ms" and milliseconds <= 0:
+                self._retreat(start)
+                self._fail("a time span longer than zero, in days or shorter units")
+            window.set(argument, milliseconds or None)
+            window.meta[argument] = self.cursor.span_from(start)
+            if not self._match(TokenType.COMMA):
+                break
+        if order not in ([], ["offset_ms"]):
+            self._fail(f"',' and the arguments that {window.kind} lacks")
+
+    def _named_argument(self) -> str | None:
+        """Return the argument that a name such as `SIZE =>` stands for, if one is next."""
+        return next((key for word, key in _ARGUMENTS.items() if self.at(word, "=", ">")), None)
 
     def _parse_length(self, window: TimeWindow, argument: str, *words: str) -> None:
         start = self.cursor.index
@@ -426,7 +612,7 @@ class QueryParser(ExpressionParser):
         alias = self._parse_source_alias()
         return exp.Unnest(expressions=[this], alias=alias, offset=ordinality or None).update_positions(token)
 
-    def _parse_table_function(self) -> exp.Unnest:
+    def _parse_lateral_table(self) -> exp.Unnest:
         """Parse `LATERAL TABLE(function(…)) [[AS] alias [(column, …)]]`: the rows of a table function, which are an array of rows."""
         token = self._curr
         self._advance(2)

@@ -10,6 +10,8 @@ from sqlglot import exp, generator
 from headrace.core.names import printed, quote
 from headrace.sql import calls
 from headrace.sql.ast import (
+    ChangelogFunction,
+    GroupingSets,
     JsonCall,
     MatchRecognize,
     PatternVariable,
@@ -45,6 +47,9 @@ _QUOTED_WORDS = frozenset(
         "QUERY",
         "TABLE",
         "WITHIN",
+        "FETCH",
+        "SYMMETRIC",
+        "ASYMMETRIC",
         "UNKNOWN",
     )
 )
@@ -52,10 +57,25 @@ _QUOTED_WORDS = frozenset(
 
 def _time_window(printer: generator.Generator, node: TimeWindow) -> str:
     size = "GAP" if node.kind == "SESSION" else "SIZE"
-    text = f"{node.kind}({printer.sql(node, 'this')}, {size} {duration_text(node.size_ms)}"
+    time = f", DESCRIPTOR({printer.sql(node, 'time')})" if node.args.get("time") is not None else ""
+    text = f"{node.kind}({printer.sql(node, 'this')}{time}, {size} {duration_text(node.size_ms)}"
     if node.advance_ms is not None:
         word = "ADVANCE BY" if node.kind == "HOP" else "STEP BY"
         text += f", {word} {duration_text(node.advance_ms)}"
+    if node.offset_ms:
+        text += f", OFFSET {'-' if node.offset_ms < 0 else ''}{duration_text(abs(node.offset_ms))}"
+    return f"{text}){_alias_and_properties(printer, node)}"
+
+
+def _changelog_function(printer: generator.Generator, node: ChangelogFunction) -> str:
+    table = "TABLE " if isinstance(node.this, exp.Table) else ""
+    text = f"{node.args['kind']}_CHANGELOG(input => {table}{printer.sql(node, 'this')}"
+    if partition := node.args.get("partition_by"):
+        text += f" PARTITION BY {', '.join(map(printer.sql, partition))}"
+    if node.args.get("op") is not None:
+        text += f", op => DESCRIPTOR({printer.sql(node, 'op')})"
+    if mapping := node.args.get("mapping"):
+        text += f", op_mapping => MAP[{', '.join(map(printer.sql, mapping))}]"
     return f"{text}){_alias_and_properties(printer, node)}"
 
 
@@ -114,6 +134,8 @@ class QueryPrinter(generator.Generator):
     TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
         **generator.Generator.TRANSFORMS,
         TimeWindow: _time_window,
+        ChangelogFunction: _changelog_function,
+        GroupingSets: lambda printer, node: f"{node.args['kind']} ({printer.expressions(node, flat=True)})",
         MatchRecognize: _match_recognize,
         PatternVariable: _pattern_variable,
         TypeName: lambda _, node: str(node.this),
@@ -128,7 +150,9 @@ class QueryPrinter(generator.Generator):
         return quoted_text(expression.name) if expression.is_string else expression.name
 
     def table_sql(self, expression: exp.Table, *_arguments: Any, **_options: Any) -> str:
-        return self.table_parts(expression) + _alias_and_properties(self, expression)
+        time = self.sql(expression, "system_time")
+        as_of = f" FOR SYSTEM_TIME AS OF {time}" if time else ""
+        return self.table_parts(expression) + as_of + _alias_and_properties(self, expression)
 
     def unnest_sql(self, expression: exp.Unnest) -> str:
         alias = self.sql(expression, "alias")
@@ -230,8 +254,8 @@ class QueryPrinter(generator.Generator):
         if isinstance(node, exp.In):
             query = self.sql(node, "query")
             return f"{this} {word}IN {query or '(' + self.expressions(node, flat=True) + ')'}"
-        symmetric = "SYMMETRIC " if node.args.get("symmetric") else ""
-        return f"{this} {word}BETWEEN {symmetric}{self.sql(node, 'low')} AND {self.sql(node, 'high')}"
+        between = "BETWEEN SYMMETRIC" if node.args.get("symmetric") else "BETWEEN"
+        return f"{this} {word}{between} {self.sql(node, 'low')} AND {self.sql(node, 'high')}"
 
     def maybe_comment(self, sql: str, *_arguments: Any, **_options: Any) -> str:
         return sql

@@ -10,12 +10,21 @@ import pytest
 
 from headrace.analyzer.logical import Aggregate, Filter, LogicalNode, Project, Scan
 from headrace.analyzer.traits import window_groups
+from headrace.core.errors import UserError
 from tests.plans.shapes import shape, text, tree
 
 
 def source(sql: str) -> str:
     """Return FROM and WHERE of a query."""
     return shape(tree(sql).inputs[0])
+
+
+def test_a_temporal_join_may_name_its_time() -> None:
+    joined = "flights f LEFT JOIN planes {} ON p.tailnum = f.tailnum AND p.seats > 3 JOIN airports {} ON a.code = f.dest"
+    times = ("FOR SYSTEM_TIME AS OF f.flight_time AS p", "FOR SYSTEM_TIME AS OF f.flight_time AS a")
+    assert source(f"SELECT f.carrier FROM {joined.format(*times)}") == source(
+        f"SELECT f.carrier FROM {joined.format('AS p', 'AS a')}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,6 +167,22 @@ def test_sides_and_conditions_make_a_join(sources: str, expected: str) -> None:
             "b.seat = __headrace_query_1.tailnum", "__headrace_query_1.tailnum = CAST(b.seat AS STRING)"
         )
     assert source(sql) == expected
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        "flights AS f JOIN planes FOR SYSTEM_TIME AS OF f.distance AS p ON p.tailnum = f.tailnum",
+        "flights AS f JOIN planes FOR SYSTEM_TIME AS OF f.flight_time AS p ON p.maker = f.note",
+        "planes AS f JOIN airports FOR SYSTEM_TIME AS OF f.built AS p ON p.code = f.maker",
+        "delays AS f JOIN carriers FOR SYSTEM_TIME AS OF f.day AS p ON p.carrier = f.carrier",
+        "planes FOR SYSTEM_TIME AS OF TIMESTAMP '2020-01-01 00:00:00' AS f",
+    ],
+)
+def test_another_time_or_join_as_of_a_time_is_refused(sources: str) -> None:
+    with pytest.raises(UserError, match="FOR SYSTEM_TIME AS OF") as caught:
+        tree(f"SELECT 1 AS one FROM {sources}")
+    assert (caught.value.state.value, caught.value.span is None) == ("0A000", False)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.analyzer.expressions import Case
-from headrace.analyzer.logical import Aggregate, Project, Subquery
+from headrace.analyzer.logical import Aggregate, Project, Subquery, walk
 from headrace.core.errors import UserError
 from tests.plans.shapes import shape, text, tree
 from tests.plans.world import bound
@@ -62,6 +62,74 @@ def test_not_in_is_for_what_cannot_be_null() -> None:
         shape(plan.inputs[0])
         == "ANTI REGULAR[airports.code = __headrace_asked_1.column_1](airports, (planes.tailnum AS column_1 FROM planes))"
     )
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (
+            "maker NOT IN (SELECT city FROM airports)",
+            "ANTI REGULAR[p.maker IS NULL = true](ANTI REGULAR[](ANTI REGULAR[p.maker = __headrace_asked_1.column_1](p, {0}), "
+            "Filter[__headrace_asked_1.column_1 IS NULL]({0})), {0})",
+        ),
+        (
+            "tailnum NOT IN (SELECT city FROM airports)",
+            "ANTI REGULAR[](ANTI REGULAR[p.tailnum = __headrace_asked_1.column_1](p, {0}), "
+            "Filter[__headrace_asked_1.column_1 IS NULL]({0}))",
+        ),
+        (
+            "maker NOT IN (SELECT code FROM airports a WHERE a.city = p.tailnum AND p.seats > 3)",
+            "ANTI REGULAR[p.tailnum = __headrace_asked_1.column_2, p.maker IS NULL = true, if p.seats > 3]"
+            "(ANTI REGULAR[p.maker = __headrace_asked_1.column_1, p.tailnum = __headrace_asked_1.column_2, if p.seats > 3]"
+            "(p, {1}), {1})",
+        ),
+    ],
+)
+def test_a_null_makes_not_in_unknown(where: str, expected: str) -> None:
+    rows = (
+        "(airports.city AS column_1 FROM airports)",
+        "(a.code AS column_1, a.city AS column_2 FROM a)",
+    )
+    plan = tree(f"SELECT tailnum FROM planes p WHERE {where}")
+    assert shape(plan.inputs[0]) == expected.format(*rows)
+
+
+def test_an_answer_under_or_is_a_column_of_a_left_join_by_key() -> None:
+    query = (
+        "SELECT tailnum, seats FROM planes p WHERE seats > 3 OR maker IN (SELECT carrier FROM flights) "
+        "OR NOT EXISTS (SELECT 1 FROM airports)"
+    )
+    plan = bound(query)
+    assert plan.schema.primary_key == ("tailnum",)
+    answers = "(__headrace_asked_1.answer IS TRUE)) OR (NOT (__headrace_asked_2.answer IS TRUE))"
+    below = "LEFT REGULAR[1 = __headrace_asked_2.one](LEFT REGULAR[p.maker = __headrace_asked_1.column_1](p, "
+    assert shape(plan.root.inputs[0]).startswith(f"Filter[((p.seats > 3) OR {answers}]({below}")
+    asked = [node.input for node in walk(plan.root) if isinstance(node, Subquery) and "asked" in node.alias]
+    assert [len(group.group_by) for group in asked if isinstance(group, Aggregate)] == [1, 1]
+
+
+def test_a_value_is_joined_with_each_row_that_other_conditions_leave() -> None:
+    plan = bound(
+        "SELECT tailnum FROM planes p WHERE seats > (SELECT AVG(distance) FROM flights) AND maker = 'A'"
+    )
+    assert plan.schema.primary_key == ("tailnum",)
+    assert shape(plan.root.inputs[0]) == (
+        "Filter[CAST(p.seats AS DOUBLE) > __headrace_value_1.expr_1]"
+        "(INNER REGULAR[](Filter[p.maker = 'A'](p), __headrace_value_1))"
+    )
+    crossed = bound("SELECT p.tailnum, t.n FROM planes p CROSS JOIN (SELECT COUNT(*) AS n FROM flights) t")
+    assert crossed.schema.primary_key == ("tailnum",)
+    assert not bound(
+        "SELECT f.carrier FROM flights f, (SELECT MAX(delay) AS d FROM flights) t"
+    ).traits.insert_only
+
+
+def test_set_operations_are_groups_of_both_sides() -> None:
+    for word, most in (("INTERSECT", 1), ("EXCEPT", 0)):
+        plan = bound(f"SELECT carrier AS c, note FROM flights {word} SELECT maker, tailnum FROM planes")
+        assert plan.schema.primary_key == ("c", "note")
+        assert isinstance(plan.root, Aggregate)
+        assert text(plan.root.having) == f"(min(both.side_1) = 0) AND (max(both.side_1) = {most})"
 
 
 RANKED = (
@@ -184,16 +252,27 @@ REFUSED = [
     ),
     ("SELECT SUM(minutes) OVER (ORDER BY day ROWS BETWEEN CURRENT ROW AND 2) FROM delays", "42601", None),
     (
-        "SELECT carrier FROM flights WHERE tailnum NOT IN (SELECT tailnum FROM bookings)",
+        "SELECT carrier FROM flights WHERE tailnum NOT IN (SELECT tailnum FROM bookings) OR delay > 1",
         "0A000",
         "NOT EXISTS",
     ),
     (
-        "SELECT carrier FROM flights WHERE tailnum IN (SELECT tailnum FROM planes) OR delay > 1",
+        "SELECT carrier FROM flights f WHERE EXISTS (SELECT 1 FROM planes p WHERE p.seats > f.distance) OR delay > 1",
         "0A000",
-        "joined with AND",
+        "by AND",
     ),
-    ("SELECT carrier, tailnum IN (SELECT tailnum FROM planes) AS p FROM flights", "0A000", "joined with AND"),
+    (
+        "SELECT carrier FROM flights f WHERE EXISTS (SELECT 1 FROM planes p WHERE p.seats > 3 AND "
+        "(p.tailnum = f.tailnum OR p.maker IN (SELECT code FROM airports)))",
+        "0A000",
+        "a condition of its own",
+    ),
+    (
+        "SELECT carrier FROM flights WHERE CASE WHEN EXISTS (SELECT 1 FROM planes) THEN TRUE ELSE FALSE END",
+        "0A000",
+        "AND and OR",
+    ),
+    ("SELECT carrier, tailnum IN (SELECT tailnum FROM planes) AS p FROM flights", "0A000", "AND and OR"),
     ("SELECT carrier FROM flights WHERE tailnum IN (SELECT tailnum, seats FROM planes)", "42601", None),
     (
         "SELECT carrier FROM flights WHERE tailnum IN (SELECT tailnum, COUNT(*) FROM planes GROUP BY 1)",
@@ -207,14 +286,21 @@ REFUSED = [
     ("SELECT carrier FROM flights f WHERE tailnum IN (SELECT f.carrier FROM planes)", "0A000", "EXISTS"),
     ("SELECT carrier FROM flights WHERE carrier IN (SELECT 'AA')", "0A000", "x IN (value"),
     ("SELECT carrier FROM flights WHERE COUNT(*) IN (SELECT seats FROM planes)", "42803", None),
-    ("SELECT carrier FROM flights WHERE delay > (SELECT MAX(delay) FROM flights)", "0A000", None),
-    ("SELECT carrier FROM busy WHERE minutes > (SELECT MAX(delay) FROM flights)", "0A000", "Join it"),
+    ("SELECT carrier FROM flights WHERE delay > (SELECT delay FROM flights)", "0A000", "Join it"),
+    ("SELECT carrier FROM flights ORDER BY (SELECT MAX(delay) FROM flights) LIMIT 3", "0A000", "Join it"),
+    (
+        "SELECT carrier FROM flights GROUP BY carrier HAVING COUNT(*) > (SELECT COUNT(*) FROM planes)",
+        "0A000",
+        "outer query",
+    ),
+    ("SELECT (SELECT MAX(delay) FROM flights) AS d", "0A000", "Join it"),
     ("SELECT (SELECT name FROM carriers) AS n FROM delays", "0A000", "Join it"),
     ("SELECT (SELECT MAX(name) FROM carriers LIMIT 0) AS n FROM delays", "0A000", "Join it"),
     ("SELECT (SELECT MIN(name), MAX(name) FROM carriers) AS n FROM delays", "42601", None),
     ("SELECT SUM(minutes) / (SELECT COUNT(*) FROM carriers) AS n FROM delays", "0A000", "subquery of FROM"),
     ("SELECT carrier FROM delays ORDER BY (SELECT COUNT(*) FROM carriers)", "0A000", None),
-    ("SELECT carrier FROM flights INTERSECT SELECT carrier FROM arrivals", "0A000", "EXISTS"),
+    ("SELECT carrier FROM flights INTERSECT ALL SELECT carrier FROM arrivals", "0A000", "each row once"),
+    ("SELECT carrier FROM flights EXCEPT SELECT 'AA'", "0A000", "Write the rows out"),
     ("SELECT UPPER(carrier) FILTER (WHERE delay > 1) FROM flights", "42601", None),
     ("SELECT COUNT(*) FILTER (WHERE SUM(delay) > 1) FROM flights", "42803", None),
     ("SELECT COUNT(*) FILTER (WHERE delay) FROM flights", "42804", None),

@@ -119,6 +119,32 @@ def rows(views: duckdb.DuckDBPyConnection, text: str) -> list[tuple[object, ...]
             "SELECT DISTINCT carrier FROM delays WHERE carrier NOT IN (SELECT carrier FROM carriers)",
             [("CC",)],
         ),
+        (
+            "SELECT carrier FROM delays d WHERE minutes > 20 OR carrier IN (SELECT carrier FROM carriers WHERE name = 'Beta') "
+            "OR NOT EXISTS (SELECT 1 FROM carriers c WHERE c.carrier = d.carrier) ORDER BY 1",
+            [("AA",), ("BB",), ("CC",)],
+        ),
+        (
+            "SELECT carrier FROM delays WHERE minutes > 20 OR EXISTS (SELECT 1 FROM carriers WHERE name = 'Gamma')",
+            [("AA",)],
+        ),
+        (
+            "SELECT carrier, SUM(minutes) AS m, GROUPING(carrier) AS g FROM delays GROUP BY ROLLUP(carrier) ORDER BY GROUPING(carrier), 1",
+            [("AA", 40.0, 0), ("BB", 5.0, 0), ("CC", None, 0), (None, 45.0, 1)],
+        ),
+        (
+            "SELECT carrier, day, COUNT(*) AS n, GROUPING_ID(carrier, day) AS g FROM delays GROUP BY CUBE(carrier, day) "
+            "HAVING GROUPING(day) = 1 ORDER BY 4, 1",
+            [("AA", None, 2, 1), ("BB", None, 1, 1), ("CC", None, 1, 1), (None, None, 4, 3)],
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM delays WHERE minutes > 99 GROUP BY GROUPING SETS ((carrier), ())",
+            [(0,)],
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM delays GROUP BY flights, GROUPING SETS ((), ROLLUP((carrier, day))) HAVING COUNT(*) > 1",
+            [(2,), (2,)],
+        ),
         # A NULL among the values: nothing is known not to be in them.
         ("SELECT carrier FROM carriers WHERE 7e0 NOT IN (SELECT minutes FROM delays)", []),
         ("SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM delays WHERE minutes > 29)", [(1,)]),

@@ -278,6 +278,7 @@ def _assign_watermark(work: Build, step: physical.AssignWatermark) -> DataFrame:
         step.deleted,
         step.window_ms,
         step.advance_ms,
+        step.offset_ms,
         None if step.late is None else _side_topic(work, step.late),
         step.clock_step_ms,
     )
@@ -331,6 +332,7 @@ def _normalize(work: Build, step: physical.Normalize) -> DataFrame:
         _listed(work, step.keys),
         step.deleted,
         step.sequence,
+        step.kinds,
         _time_to_live(work, step),
     )
     return DataFrame(signed, work.session)

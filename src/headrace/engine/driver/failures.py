@@ -57,6 +57,9 @@ _PATTERN = re.compile(r"java\.util\.regex\.PatternSyntaxException: ([^\n]*)")
 _TOO_LONG = re.compile(r"\[USER_RAISED_EXCEPTION\] (\w+ would return a text of more than \d+ characters)")
 _OWN_ERROR = re.compile(r"\[USER_RAISED_EXCEPTION\] \[(22\d{3})\] ([^\n]*?)(?= SQLSTATE: |\n|$)")
 """Report of an expression of ours that does not accept a value: the SQLSTATE in brackets, then the reason."""
+_UNKNOWN_CHANGE = re.compile(
+    r"\[USER_RAISED_EXCEPTION\] (FROM_CHANGELOG reads an operation that op_mapping does not name)"
+)
 _OTHER_STATE = re.compile(r"(expected [^\n]*? state of [^\n]*?): the query must start from a new checkpoint")
 _ANALYSIS_STATES = {
     "UNRESOLVED_COLUMN": SqlState.UNDEFINED_COLUMN,
@@ -220,6 +223,8 @@ def spark_error(text: str) -> HeadraceError | None:
             too_long[1],
             hint="Leave such rows out with WHERE, or bound the length with LEAST.",
         )
+    if unknown := _UNKNOWN_CHANGE.search(text):
+        return data_error(SqlState.DATA_EXCEPTION.value, unknown[1])
     overflow = _ARITHMETIC.search(text)
     if overflow:
         return data_error(SqlState.NUMERIC_VALUE_OUT_OF_RANGE.value, overflow[1])

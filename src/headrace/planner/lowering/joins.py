@@ -54,8 +54,8 @@ def _of(node: LogicalNode, needed: Needed) -> Needed:
 
 def temporal_join(low: Lowering, operator: Operator, node: TemporalJoin, needed: Needed) -> Fragment:
     """Lower a temporal join: each row of a stream with the version of its key in a changelog that was valid at its time."""
-    needed_with_keys = needed | places(*node.left_keys)
-    left = low.fragment(operator.inputs[0], _of(node.left, needed_with_keys))
+    needed = needed | (places(node.condition) if node.condition is not None else frozenset())
+    left = low.fragment(operator.inputs[0], _of(node.left, needed | places(*node.left_keys)))
     alias = node.right.alias
     keys = [f"{PREFIX}key_{index}" for index in range(1, len(node.left_keys) + 1)]
     keyed = low.structs(
@@ -82,6 +82,10 @@ def temporal_join(low: Lowering, operator: Operator, node: TemporalJoin, needed:
     )
     fragment = low.over_structs(joined, left, Mode.INSERT)
     fragment.sources = node.sources
+    if node.condition is not None:
+        version, step = identifier(alias), identifier(joined)
+        matched = f"if({fragment.sql().bare(node.condition)}, {version}, NULL) AS {version}"
+        fragment.text = f"(SELECT * EXCEPT ({version}), {matched} FROM {step}) AS {step}"  # noqa: S608
     return fragment
 
 

@@ -59,6 +59,7 @@ def scan(low: Lowering, operator: Operator, node: Scan, needed: Needed) -> Fragm
                 deleted=DELETED if relation.format.upsert else None,
                 window_ms=size,
                 advance_ms=advance,
+                offset_ms=window.offset_ms if isinstance(window, TimeWindow) else 0,
                 late=late,
                 clock_step_ms=_step(window) if isinstance(window, TimeWindow) and arrival else 0,
             )
@@ -252,9 +253,8 @@ def unnest(low: Lowering, operator: Operator, node: Unnest, needed: Needed) -> F
     positions = dict(below.positions)
     if node.ordinality is not None:
         positions[node.alias] = node.ordinality.name
-    text = (
-        f"{below.text}\nLATERAL VIEW {_exploded(node, array)} {alias} AS {', '.join([*_place(node), *names])}"
-    )
+    outer = "OUTER " if node.outer else ""
+    text = f"{below.text}\nLATERAL VIEW {outer}{_exploded(node, array)} {alias} AS {', '.join([*_place(node), *names])}"
     return replace(below, text=text, sources=node.sources, positions=positions, table=None)
 
 
@@ -297,8 +297,10 @@ def time_window(low: Lowering, operator: Operator, node: TimeWindow, needed: Nee
         window = f"session_window({time}, '{node.size_ms} milliseconds')"
     else:
         length = f"'{node.size_ms} milliseconds'"
-        if node.advance_ms != node.size_ms:
+        if node.advance_ms != node.size_ms or node.offset_ms:
             length += f", '{node.advance_ms} milliseconds'"
+        if node.offset_ms:
+            length += f", '{node.offset_ms} milliseconds'"
         window = f"window({time}, {length})"
     text = f"(SELECT {window} AS {identifier(WINDOW)}, * FROM {below.table}) AS {identifier(alias)}"  # noqa: S608
     return replace(below, text=text, sources=node.sources, windows={alias}, table=None)
@@ -311,13 +313,14 @@ def _cumulated(node: TimeWindow, table: str) -> str:
     start, end = identifier(WINDOW_START), identifier(WINDOW_END)
     micros, last = identifier(f"{PREFIX}micros"), identifier(f"{PREFIX}end")
     stepped = select([f"unix_micros({time}) AS {micros}", "*"], table)
+    moved = f"{micros} - {node.offset_ms * 1000}L" if node.offset_ms else micros
     ends = (
-        f"sequence({micros} - pmod({micros}, {step}L) + {step}L, "
-        f"{micros} - pmod({micros}, {size}L) + {size}L, {step}L)"
+        f"sequence({micros} - pmod({moved}, {step}L) + {step}L, "
+        f"{micros} - pmod({moved}, {size}L) + {size}L, {step}L)"
     )
     exploded = select([f"explode({ends}) AS {last}", "*"], f"(\n{indented(stepped)}\n)")
     bounds = [
-        f"timestamp_micros({micros} - pmod({micros}, {size}L)) AS {start}",
+        f"timestamp_micros({micros} - pmod({moved}, {size}L)) AS {start}",
         f"timestamp_micros({last}) AS {end}",
         f"timestamp_micros({last} - 1000L) AS {identifier(WINDOW_TIME)}",
     ]

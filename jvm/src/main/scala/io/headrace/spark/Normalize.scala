@@ -23,12 +23,13 @@ object Normalize {
     * @param keys        the key's columns; a NULL in them is a value like others
     * @param deleted     a BOOLEAN column that marks the end of its key; null when rows are never deleted
     * @param sequence    a BIGINT column by which rows of a key are put in order that come in one call; null: as they come
+    * @param kinds       tell the sign of an update from that of an insertion and a deletion: -2 for its old row, 2 for its new one
     * @param ttl         a key that was not touched for so long is forgotten; with `repeats`, one that was touched without a
     *                    change gives its row again, with 0 as its sign
     *
     * Returns all columns but `deleted` and `sequence`, and `op` of [[InternalColumns]].
     */
-  def rows(df: DataFrame, keys: JavaList[String], deleted: String, sequence: String, ttl: TimeToLive): DataFrame = {
+  def rows(df: DataFrame, keys: JavaList[String], deleted: String, sequence: String, kinds: Boolean, ttl: TimeToLive): DataFrame = {
     val schema = without(df.schema, deleted, sequence)
     val names = keys.asScala.toSeq
     val version = packed(schema.fieldNames.map(named).toSeq)
@@ -38,7 +39,7 @@ object Normalize {
     df.select(packedKey(df, names).as("key"), order.as("sequence"), live.as("row"))
       .groupBy(col("key"))
       .as[Array[Byte], Version](Encoders.BINARY, Encoders.product[Version])
-      .transformWithState(new NormalizeProcessor(state, ttl), KeyedOperator.timeMode(ttl), OutputMode.Append())(
+      .transformWithState(new NormalizeProcessor(state, ttl, if (kinds) 2 else 1), KeyedOperator.timeMode(ttl), OutputMode.Append())(
         Encoders.product[SignedRow]
       )
       .toDF()
@@ -49,10 +50,10 @@ object Normalize {
 /** A row that replaces the one of its key; null: that one is deleted. */
 private[spark] final case class Version(sequence: Long, row: Array[Byte])
 
-/** A row that is added to a relation, 1, or taken away, -1, or still there, 0. */
+/** A row that is added to a relation, 1, or taken away, -1, or still there, 0; 2 and -2 where an update is to be told from these. */
 private[spark] final case class SignedRow(op: Byte, row: Array[Byte])
 
-private[spark] final class NormalizeProcessor(state: KeyState, ttl: TimeToLive)
+private[spark] final class NormalizeProcessor(state: KeyState, ttl: TimeToLive, update: Byte)
     extends KeyedOperator[Version, SignedRow](state, ttl) {
 
   override protected def change(key: Array[Byte], rows: Iterator[Version], time: OperatorTime): Iterator[SignedRow] = {
@@ -70,7 +71,7 @@ private[spark] final class NormalizeProcessor(state: KeyState, ttl: TimeToLive)
       if (after == null) state.clear(time) else state.store(state.allocate(after.length).put(after), time)
       if (before == null) Iterator.single(SignedRow(1, after))
       else if (after == null) Iterator.single(SignedRow(-1, before))
-      else Iterator(SignedRow(-1, before), SignedRow(1, after))
+      else Iterator(SignedRow((-update).toByte, before), SignedRow(update, after))
     }
   }
 

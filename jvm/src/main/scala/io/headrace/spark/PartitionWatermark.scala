@@ -36,6 +36,7 @@ object PartitionWatermark {
     * @param deleted        a BOOLEAN column that marks deletions, which say nothing about time; null when there is none
     * @param windowMs       the size of the time windows that the rows go into, for counting late rows; 0: none
     * @param advanceMs      from the beginning of one window to that of the next; 0: each row begins one, a session
+    * @param offsetMs       how much later than a multiple of `advanceMs` since 1970 a window begins; less than `advanceMs`
     * @param late           the id of the [[SideTopic]] to which late rows go as they came; null when they are dropped. `df` then has
     *                       the columns `sent` of [[InternalColumns]], of which the first is not in the result
     * @param clockStepMs    when `eventTime` is the time of the batch: how often a window ends; 0: rows have times of their own
@@ -59,11 +60,12 @@ object PartitionWatermark {
       deleted: String,
       windowMs: Long,
       advanceMs: Long,
+      offsetMs: Long,
       late: String,
       clockStepMs: Long
   ): DataFrame = {
     val known = partitions.asScala.map { case (name, numbers) => name -> numbers.asScala.map(_.intValue).toSeq }.toMap
-    val window = EventWindow.of(windowMs, advanceMs)
+    val window = EventWindow.of(windowMs, advanceMs, offsetMs)
     val many = Option.when(growing || known.size > 1)(UUID.randomUUID().toString)
     val internal = InternalColumns.of(df)
     val settings =

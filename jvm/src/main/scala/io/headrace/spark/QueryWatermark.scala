@@ -147,7 +147,7 @@ private[spark] object QueryWatermark {
       val newest = states.values.map(_.maxMs).maxOption.getOrElse(Unheard)
       val open = newest != Unheard && now < newest + 2 * size
       val step = if (open) settings.clockStepMs else math.max(size, settings.clockStepMs)
-      val phase = size % step
+      val phase = (size + settings.window.fold(0L)(_.offsetMs)) % step
       Math.floorDiv(now - phase, step) * step + phase + boundaryMs
     }
 

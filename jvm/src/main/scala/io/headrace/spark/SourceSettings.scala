@@ -35,18 +35,20 @@ private[spark] object AllIdle {
       )
 }
 
-/** Windows of `sizeMs` that begin every `advanceMs` since 1970; of 0 that begin with each row, as sessions do. */
-private[spark] final case class EventWindow(sizeMs: Long, advanceMs: Long) {
+/** Windows of `sizeMs` that begin every `advanceMs` since 1970, each `offsetMs` later; of 0 that begin with each row, as sessions do. */
+private[spark] final case class EventWindow(sizeMs: Long, advanceMs: Long, offsetMs: Long) {
 
   /** End of the last window that contains this time; both in microseconds. */
   def lastEnd(micros: Long): Long = {
-    val begin = if (advanceMs == 0) micros else Math.floorDiv(micros, advanceMs * 1000) * advanceMs * 1000
+    val (advance, offset) = (advanceMs * 1000, offsetMs * 1000)
+    val begin = if (advance == 0) micros else Math.floorDiv(micros - offset, advance) * advance + offset
     begin + sizeMs * 1000
   }
 }
 
 private[spark] object EventWindow {
-  def of(sizeMs: Long, advanceMs: Long): Option[EventWindow] = Option.when(sizeMs > 0)(EventWindow(sizeMs, advanceMs))
+  def of(sizeMs: Long, advanceMs: Long, offsetMs: Long = 0): Option[EventWindow] =
+    Option.when(sizeMs > 0)(EventWindow(sizeMs, advanceMs, offsetMs))
 }
 
 /** Everything the watermark node must know of its source. Travels in the metadata of the watermark column.
@@ -97,6 +99,7 @@ private[spark] final case class SourceSettings(
       .putString("eventTime", eventTime)
       .putLong("windowMs", window.fold(0L)(_.sizeMs))
       .putLong("advanceMs", window.fold(0L)(_.advanceMs))
+      .putLong("offsetMs", window.fold(0L)(_.offsetMs))
       .putString("late", late.getOrElse(""))
       .putLong("clockStepMs", clockStepMs)
       .putString("many", many.getOrElse(""))
@@ -121,7 +124,7 @@ private[spark] object SourceSettings {
         allIdle = AllIdle.parse(settings.getString("allIdle")),
         partitions = settings.getStringArray("entities").map(name => name -> partitions.getLongArray(name).map(_.toInt).toSeq).toMap,
         eventTime = settings.getString("eventTime"),
-        window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs")),
+        window = EventWindow.of(settings.getLong("windowMs"), settings.getLong("advanceMs"), settings.getLong("offsetMs")),
         late = Option(settings.getString("late")).filter(_.nonEmpty),
         clockStepMs = settings.getLong("clockStepMs"),
         many = Option(settings.getString("many")).filter(_.nonEmpty),

@@ -27,7 +27,7 @@ class EarlyTimesSuite extends PatientSuite {
     val stream: MemoryStream[(String, Timestamp, Int)] = MemoryStream[(String, Timestamp, Int)](spark)
     val rows: DataFrame = PartitionWatermark.assign(
       stream.toDF().toDF("k", "ts", "v").selectExpr("'t' AS topic", "0 AS partition", "*"),
-      "s", "ts", "topic", "partition", JavaMap.of("t", Arrays.asList(Int.box(0))), false, delayMs, 0, "last", null, 10000, 10000, null, 0)
+      "s", "ts", "topic", "partition", JavaMap.of("t", Arrays.asList(Int.box(0))), false, delayMs, 0, "last", null, 10000, 10000, 0, null, 0)
 
     def add(seconds: Double*): Unit = stream.addData(seconds.map(second => ("k", at(second), 1)))
   }

@@ -21,7 +21,7 @@ class NormalizeSuite extends PatientSuite {
   private final class Versions(ttlMs: Long = 0, more: DataFrame => DataFrame = identity) {
     val input: MemoryStream[Version] = MemoryStream[Version](spark)
     val table: DataFrame = more(input.toDF().withWatermark("ts", "0 seconds"))
-    val signed: DataFrame = Normalize.rows(table, asList("k", "part"), "gone", "at", TimeToLive(ttlMs, repeats = false))
+    val signed: DataFrame = Normalize.rows(table, asList("k", "part"), "gone", "at", kinds = false, TimeToLive(ttlMs, repeats = false))
 
     def set(key: String, value: Int, at: Long = 0, second: Int = 0): Unit =
       input.addData(Version(key, None, Some(value), gone = false, at, SparkTesting.at(second)))
@@ -49,6 +49,18 @@ class NormalizeSuite extends PatientSuite {
     }
   }
 
+  test("with kinds, an update has a sign of its own") {
+    val versions = new Versions()
+    running(Normalize.rows(versions.table, asList("k", "part"), "gone", "at", kinds = true, TimeToLive.Forever)) { query =>
+      versions.set("a", 1)
+      query.rows()
+      versions.set("a", 2)
+      query.rows()
+      versions.delete("a")
+      assertEquals(seen(query.rows()), Seq(("a", 1, 1), ("a", 1, -2), ("a", 2, 2), ("a", 2, -1)))
+    }
+  }
+
   test("of the rows of one call the last by sequence counts, and a NULL is a key like others") {
     val versions = new Versions()
     running(versions.signed) { query =>
@@ -73,7 +85,7 @@ class NormalizeSuite extends PatientSuite {
       versions.set("a", 2)
       assertEquals(seen(query.rows()), Seq(("a", 1, -1), ("a", 2, 1)))
     }
-    val wider = Normalize.rows(versions.table.withColumn("more", col("v")), asList("k", "part"), "gone", "at", TimeToLive.Forever)
+    val wider = Normalize.rows(versions.table.withColumn("more", col("v")), asList("k", "part"), "gone", "at", kinds = false, TimeToLive.Forever)
     running(wider, checkpoint) { query =>
       versions.set("a", 3)
       val error = intercept[Exception](query.rows())
@@ -113,7 +125,7 @@ class NormalizeSuite extends PatientSuite {
 
   test("a key of a type that cannot be compared is refused by name") {
     val versions = new Versions(more = _.withColumn("m", map(lit(1), struct(col("v")))))
-    val error = intercept[IllegalArgumentException](Normalize.rows(versions.table, asList("m"), null, null, TimeToLive.Forever))
+    val error = intercept[IllegalArgumentException](Normalize.rows(versions.table, asList("m"), null, null, false, TimeToLive.Forever))
     assert(error.getMessage.contains("found m MAP"), error.getMessage)
   }
 
@@ -122,7 +134,7 @@ class NormalizeSuite extends PatientSuite {
     val table = input.toDF().toDF("x", "y", "n").select(
       col("x"), struct(col("y")).as("s"), col("n"), col("n").cast("decimal(30, 4)").as("d"), array(col("n"), lit(null)).as("l"),
       timestamp_seconds(col("n")).as("t"), lit(null).cast("decimal(38, 2)").as("nothing"), struct(col("n"), col("x")).as("p"))
-    running(Normalize.rows(table, asList("x", "s"), null, null, TimeToLive.Forever)) { query =>
+    running(Normalize.rows(table, asList("x", "s"), null, null, false, TimeToLive.Forever)) { query =>
       input.addData((0.0, Double.NaN, 1))
       query.rows()
       input.addData((-0.0, -Double.NaN, 2))

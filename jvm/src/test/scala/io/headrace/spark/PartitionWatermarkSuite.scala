@@ -27,6 +27,7 @@ class PartitionWatermarkSuite extends PatientSuite {
       allIdle: String = "last",
       deleted: String = null,
       advanceMs: Long = 10000,
+      offsetMs: Long = 0,
       windowMs: Long = 10000,
       clockStepMs: Long = 0
   ) {
@@ -34,12 +35,12 @@ class PartitionWatermarkSuite extends PatientSuite {
     val raw: DataFrame = stream.toDF().toDF("topic", "partition", "ts", "v").withColumn("gone", col("v") === "gone")
     val df: DataFrame = PartitionWatermark.assign(
       raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), false, delayMs, idleMs, allIdle, deleted,
-      windowMs, advanceMs, late = null, clockStepMs)
+      windowMs, advanceMs, offsetMs, late = null, clockStepMs)
 
     /** The counts of the same stream, as if its partitions could fall idle. */
     def withIdleTimeout(ms: Long, allIdle: String): DataFrame = counted(
       PartitionWatermark.assign(
-        raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), false, delayMs, ms, allIdle, null, 10000, 10000, null, 0))
+        raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(partitions)), false, delayMs, ms, allIdle, null, 10000, 10000, 0, null, 0))
 
     def add(partition: Int, seconds: Double*): Unit =
       stream.addData(seconds.map(second => ("t", partition, at(second), s"p$partition")))
@@ -47,7 +48,7 @@ class PartitionWatermarkSuite extends PatientSuite {
     def counts: DataFrame = counted(df)
 
     private def counted(rows: DataFrame): DataFrame =
-      rows.groupBy(window(col("ts"), "10 seconds", s"$advanceMs milliseconds")).count().select("window.start", "count")
+      rows.groupBy(window(col("ts"), "10 seconds", s"$advanceMs milliseconds", s"$offsetMs milliseconds")).count().select("window.start", "count")
   }
 
   private def counted(query: Running): Map[Double, Long] =
@@ -308,6 +309,19 @@ class PartitionWatermarkSuite extends PatientSuite {
     }
   }
 
+  test("a row is late by the windows with their offset") {
+    val source = new Source(partitions = 1, advanceMs = 5000, offsetMs = 2000)
+    running(source.counts) { query =>
+      source.add(0, 1, 14)
+      query.rows()
+      source.add(0, 6, 8)
+      query.rows()
+      assertEquals(rowCounts(query), """{"counts":{"late_rows":1},"spellings":{}}""")
+      source.add(0, 100)
+      assertEquals(counted(query), Map(-8.0 -> 1L, -3.0 -> 1L, 7.0 -> 2L, 12.0 -> 1L))
+    }
+  }
+
   test("a row is late for a session when its own would be over, to the microsecond") {
     val source = new Source(partitions = 1, advanceMs = 0, windowMs = 10000)
     val sessions = source.df.groupBy(session_window(col("ts"), "10 seconds"), col("topic")).count().select("session_window.start", "count")
@@ -328,7 +342,7 @@ class PartitionWatermarkSuite extends PatientSuite {
     val stream = MemoryStream[(String, Int, String)](spark)
     val raw = stream.toDF().toDF("topic", "partition", "v").withColumn("ts", current_timestamp())
     val df = PartitionWatermark.assign(
-      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(2)), false, 0, 0, "last", null, 1000, 1000, null, 1000)
+      raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(2)), false, 0, 0, "last", null, 1000, 1000, 0, null, 1000)
     running(df.groupBy(window(col("ts"), "1 second")).count().select("window.start", "count")) { query =>
       for (round <- 1 to 2) {
         stream.addData(("t", 0, "a"), ("t", 0, "b"))
@@ -342,7 +356,7 @@ class PartitionWatermarkSuite extends PatientSuite {
   test("a topic that comes while the query runs holds the watermark from then on, and loses no row") {
     val source = new Source(partitions = 1)
     val df = PartitionWatermark.assign(
-      source.raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(1)), true, 0, 0, "last", null, 10000, 10000, null, 0)
+      source.raw, "s", "ts", "topic", "partition", JavaMap.of("t", numbers(1)), true, 0, 0, "last", null, 10000, 10000, 0, null, 0)
     running(df.groupBy(window(col("ts"), "10 seconds")).count().select("window.start", "count")) { query =>
       source.add(0, 5)
       assertEquals(query.watermark(), 5.0)
@@ -378,10 +392,10 @@ class PartitionWatermarkSuite extends PatientSuite {
     val source = new Source()
     val counts = JavaMap.of("t", numbers(1))
     val noTime = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, false, 0, 0, "last", null, 0, 0, null, 0))
+      PartitionWatermark.assign(source.raw, "s", "v", "topic", "partition", counts, false, 0, 0, "last", null, 0, 0, 0, null, 0))
     assert(noTime.getMessage.contains("expected a TIMESTAMP column v for the watermark, found STRING"), noTime.getMessage)
     val noMode = intercept[IllegalArgumentException](
-      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, false, 0, 0, "wait", null, 0, 0, null, 0))
+      PartitionWatermark.assign(source.raw, "s", "ts", "topic", "partition", counts, false, 0, 0, "wait", null, 0, 0, 0, null, 0))
     assert(noMode.getMessage.contains("found wait"), noMode.getMessage)
   }
 }

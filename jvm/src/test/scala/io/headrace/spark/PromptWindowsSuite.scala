@@ -25,7 +25,7 @@ class PromptWindowsSuite extends PatientSuite {
     val rows: DataFrame = PartitionWatermark.assign(
       stream.toDF().toDF("partition", "ts", "k", "v").selectExpr("'t' AS topic", "*"),
       "s", "ts", "topic", "partition", JavaMap.of("t", (0 until partitions).map(Int.box).asJava: JavaList[Integer]),
-      false, delayMs, idleMs, "last", null, 10000, 10000, null, 0)
+      false, delayMs, idleMs, "last", null, 10000, 10000, 0, null, 0)
 
     def add(seconds: Double*): Unit = stream.addData(seconds.map(second => (0, at(second), "k", 1)))
   }

@@ -52,6 +52,22 @@ class QueryWatermarkSuite extends PatientSuite {
     }
   }
 
+  test("a clock ends windows with an offset where they end") {
+    val tumble = settings(1).copy(window = EventWindow.of(10000, 10000, 3000), clockStepMs = 10000)
+    val watermark = new QueryWatermark(Map(orders -> tumble), 0, 0)
+    watermark.saw(orders, Seq(0 -> 101000L))
+    val ends = Seq(102999L, 103000L, 112999L, 113000L).map { nowMs =>
+      watermark.look(orders, rows(0 -> true), nowMs)
+      watermark.combined().get
+    }
+    assertEquals(ends, Seq(93000L, 103000L, 103000L, 113000L))
+  }
+
+  test("the last window of a row starts at a multiple of the advance, plus the offset") {
+    val hop = EventWindow(10000, 4000, 1000)
+    assertEquals(Seq(0L, 1000L, 4999L, 5000L, -1L, -3001L).map(ms => hop.lastEnd(ms * 1000) / 1000), Seq(7000L, 11000L, 11000L, 15000L, 7000L, 3000L))
+  }
+
   test("it never falls") {
     val watermark = one(settings(1))
     watermark.saw(orders, Seq(0 -> 500L))

@@ -35,7 +35,7 @@ class SmallBatchesSuite extends PatientSuite {
     val rows: DataFrame = PartitionWatermark.assign(
       stream.toDF().toDF("partition", "ts", "k", "v").selectExpr("'t' AS topic", "*"),
       "s", "ts", "topic", "partition", JavaMap.of("t", (0 until 2).map(Int.box).asJava: JavaList[Integer]),
-      false, 5000, 0, "last", null, 10000, 10000, null, 0)
+      false, 5000, 0, "last", null, 10000, 10000, 0, null, 0)
   }
 
   private def upTo[T](records: Int)(body: => T): T = {

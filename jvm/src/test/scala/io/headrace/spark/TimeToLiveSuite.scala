@@ -52,7 +52,7 @@ class TimeToLiveSuite extends PatientSuite {
     val input = MemoryStream[Touch](spark)
     def counts(ttl: TimeToLive): DataFrame = {
       val table = input.toDF().withWatermark("ts", "0 seconds")
-      val left = Normalize.rows(table.where("tag = 'join'").select("tag", "k", "v"), asList("k"), null, null, ttl)
+      val left = Normalize.rows(table.where("tag = 'join'").select("tag", "k", "v"), asList("k"), null, null, false, ttl)
       val right = table.where("tag = 'other'").select(col("k").as("id"))
       val joined = ChangelogJoin.join(left, right, asList("k"), asList("id"), "__headrace_op", null, null, "left", null, null, ttl)
       ChangelogAggregate.aggregate(
@@ -82,7 +82,7 @@ class TimeToLiveSuite extends PatientSuite {
     val ttl = TimeToLive(10000, repeats = true)
     val table = input.toDF().withWatermark("ts", "0 seconds")
     def newest(tag: String) =
-      Normalize.rows(table.where(col("tag") === tag).select("tag", "k", "v"), asList("k"), null, null, ttl)
+      Normalize.rows(table.where(col("tag") === tag).select("tag", "k", "v"), asList("k"), null, null, false, ttl)
     def values(df: DataFrame) = df.select("tag", "v", "__headrace_op")
     val right = table.where("tag = 'other'").select(col("k").as("id"))
     val joined = ChangelogJoin.join(newest("join"), right, asList("k"), asList("id"), "__headrace_op", null, null, "left", null, null, ttl)
@@ -112,7 +112,7 @@ class TimeToLiveSuite extends PatientSuite {
     def signed(df: DataFrame, n: String) = df.select(col("tag"), col(n).as("n"), col("__headrace_op"))
     def first(df: DataFrame, limit: Int) =
       TopN.rank(df, asList("tag", "part"), asList("v"), asList(true), asList(false), limit, null, "signed", null, null, ttl, false)
-    val newest = Normalize.rows(of("normalize").select("tag", "k", "v"), asList("k"), null, null, ttl)
+    val newest = Normalize.rows(of("normalize").select("tag", "k", "v"), asList("k"), null, null, false, ttl)
     val greatest = ChangelogAggregate.aggregate(
       of("group"), asList("tag", "k"), asList(AggregateCall("n", "MAX", asList("v"), false, "INT")), null, "signed", ttl)
     val distinct = ChangelogAggregate.aggregate(of("distinct"), asList("tag", "k", "v"), asList(), null, "signed", ttl)

@@ -1,0 +1,84 @@
+"""ORDER BY with LIMIT in continuous queries: a Top-N over all rows.
+
+The relations are those of `tests/plans/world.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.analyzer.logical import Project
+from headrace.core.errors import UserError
+from headrace.planner import physical
+from tests.plans.shapes import shape, tree
+from tests.plans.world import bound, planned
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "columns"),
+    [
+        ("SELECT tailnum, seats FROM planes ORDER BY seats DESC LIMIT 3", "TOP 3[ | ordered.seats DESC](ordered)",
+         ["tailnum", "seats"]),
+        ("SELECT tailnum FROM planes ORDER BY seats * 2 LIMIT 3", "TOP 3[ | ordered.key_1](ordered)", ["tailnum"]),
+        ("SELECT tailnum AS key_1 FROM planes ORDER BY seats, maker FETCH FIRST ROW ONLY",
+         "TOP 1[ | ordered.key_2, ordered.key_3](ordered)",
+         ["key_1"]),
+        ("SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier ORDER BY SUM(distance) DESC, 1 LIMIT 5 OFFSET 0",
+         "TOP 5[ | ordered.key_1 DESC, ordered.carrier](ordered)", ["carrier", "n"]),
+        ("SELECT carrier FROM flights UNION SELECT maker FROM planes ORDER BY 1 LIMIT 2",
+         "TOP 2[ | ordered.carrier](ordered)", ["carrier"]),
+    ],
+)  # fmt: skip
+def test_the_first_rows_are_a_top_n_of_a_subquery(text: str, expected: str, columns: list[str]) -> None:
+    root = tree(text)
+    assert isinstance(root, Project)
+    assert shape(root.input) == expected
+    assert [item.name for item in root.items] == columns
+
+
+def test_its_key_is_that_of_the_rows() -> None:
+    assert bound("SELECT tailnum, seats FROM planes ORDER BY seats LIMIT 3").schema.primary_key == (
+        "tailnum",
+    )
+    # A sink and a reader need columns for a key, even of one row.
+    assert bound("SELECT tailnum FROM planes ORDER BY seats LIMIT 1").schema.primary_key == ("tailnum",)
+    assert bound("SELECT carrier FROM flights ORDER BY delay LIMIT 1").traits.key is None
+    changes = planned("SELECT carrier FROM flights ORDER BY delay LIMIT 1").steps[-1]
+    assert isinstance(changes, physical.WriteResults)
+    assert changes.changes is not None
+    assert changes.changes.sign is not None
+    plan = planned("CREATE CHANGELOG c AS SELECT tailnum, seats FROM planes ORDER BY seats LIMIT 3")
+    [ranked] = [step for step in plan.steps if isinstance(step, physical.TopN)]
+    assert (ranked.partition, ranked.limit, ranked.rank, ranked.signed) == ([], 3, None, True)
+    assert ranked.order[0].nulls_first
+
+
+def test_one_row_has_no_key_to_show() -> None:
+    steps = planned("SELECT n FROM (SELECT COUNT(*) AS n FROM flights) AS t WHERE n > 1").steps
+    assert not any("struct()" in step.sql for step in steps if isinstance(step, physical.SqlTransform))
+
+
+def test_it_may_stand_in_a_subquery() -> None:
+    text = "SELECT maker, COUNT(*) AS n FROM (SELECT maker FROM planes ORDER BY seats DESC LIMIT 10) GROUP BY maker"
+    assert "TopN" in [type(step).__name__ for step in planned(f"CREATE CHANGELOG c AS {text}").steps]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT carrier FROM flights ORDER BY delay",
+        "SELECT carrier FROM flights ORDER BY delay LIMIT 0",
+        "SELECT carrier FROM flights ORDER BY delay LIMIT 3 OFFSET 1",
+        "SELECT carrier FROM (SELECT carrier FROM flights LIMIT 3)",
+    ],
+)
+def test_what_has_no_end_or_no_order_is_refused(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        bound(text)
+    assert caught.value.state.value == "0A000"
+
+
+def test_a_changelog_needs_a_key() -> None:
+    with pytest.raises(UserError) as caught:
+        planned("CREATE CHANGELOG c AS SELECT carrier FROM flights ORDER BY delay LIMIT 3")
+    assert caught.value.state.value == "42P16"

@@ -1,0 +1,69 @@
+"""Offsets of time windows, and the column that a window names as its event time.
+
+The relations are those of `tests/plans/world.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.analyzer.logical import TimeWindow, walk
+from headrace.planner import physical
+from tests.plans.shapes import tree
+from tests.plans.world import planned
+
+COUNTED = "SELECT window_start, window_end, COUNT(*) AS n FROM {} GROUP BY window_start, window_end"
+
+
+def window(source: str) -> TimeWindow:
+    """The window of a query that counts the rows of its windows."""
+    [node] = [node for node in walk(tree(COUNTED.format(source))) if isinstance(node, TimeWindow)]
+    return node
+
+
+@pytest.mark.parametrize(
+    ("source", "offset_ms"),
+    [
+        ("TUMBLE(flights, SIZE 1 DAY)", 0),
+        ("TUMBLE(flights, SIZE 1 DAY, OFFSET 8 HOURS)", 28_800_000),
+        ("TUMBLE(flights, SIZE 1 DAY, OFFSET -8 HOURS)", 57_600_000),
+        ("TUMBLE(flights, SIZE 1 DAY, OFFSET 25 HOURS)", 3_600_000),
+        ("HOP(flights, SIZE 10 MINUTES, ADVANCE BY 4 MINUTES, OFFSET -5 MINUTES)", 180_000),
+        ("CUMULATE(flights, SIZE 1 DAY, STEP 1 HOUR, OFFSET 90 MINUTES)", 5_400_000),
+        ("TUMBLE(TABLE flights, DESCRIPTOR(flight_time), INTERVAL '10' MINUTE, INTERVAL '5' MINUTE)", 300_000),
+        ("TABLE(HOP(TABLE flights, DESCRIPTOR(flight_time), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE))", 0),
+        ("CUMULATE(DATA => TABLE flights, TIMECOL => DESCRIPTOR(flight_time), SIZE => INTERVAL '1' HOUR, "
+         "STEP => INTERVAL '10' MINUTE, OFFSET => INTERVAL '-1' MINUTE)", 3_540_000),
+    ],
+)  # fmt: skip
+def test_an_offset_is_less_than_what_windows_repeat_after(source: str, offset_ms: int) -> None:
+    assert window(source).offset_ms == offset_ms
+
+
+def test_both_spellings_are_the_same_window() -> None:
+    ours = "HOP(flights, SIZE 10 MINUTES, ADVANCE BY 5 MINUTES, OFFSET 1 MINUTE)"
+    flinks = "HOP(TABLE flights, DESCRIPTOR(flight_time), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE, INTERVAL '1' MINUTE)"
+    assert window(ours) == window(flinks)
+    grouped = (
+        "SELECT HOP_START(flight_time, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE) AS s FROM flights GROUP BY "
+    )
+    legacy = tree(grouped + "HOP(flight_time, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)")
+    today = tree(COUNTED.format(ours.replace(", OFFSET 1 MINUTE", "")))
+    assert legacy.inputs == today.inputs
+
+
+def test_late_rows_and_windows_are_shifted_alike() -> None:
+    plan = planned(
+        f"CREATE CHANGELOG c AS {COUNTED.format('HOP(flights, SIZE 10 MINUTES, ADVANCE BY 4 MINUTES, OFFSET 1 MINUTE)')}"
+    )
+    [timed] = [step for step in plan.steps if isinstance(step, physical.AssignWatermark)]
+    assert (timed.window_ms, timed.advance_ms, timed.offset_ms) == (600_000, 240_000, 60_000)
+    texts = [step.sql for step in plan.steps if isinstance(step, physical.SqlTransform)]
+    assert any("'600000 milliseconds', '240000 milliseconds', '60000 milliseconds'" in text for text in texts)
+    cumulated = planned(
+        f"CREATE CHANGELOG c AS {COUNTED.format('CUMULATE(flights, SIZE 1 DAY, STEP 1 HOUR, OFFSET 90 MINUTES)')}"
+    )
+    [timed] = [step for step in cumulated.steps if isinstance(step, physical.AssignWatermark)]
+    assert (timed.window_ms, timed.advance_ms, timed.offset_ms) == (86_400_000, 86_400_000, 5_400_000)
+    texts = [step.sql for step in cumulated.steps if isinstance(step, physical.SqlTransform)]
+    assert any("- 5400000000L" in text for text in texts)
