@@ -113,7 +113,7 @@ class Catalog:
         self._roles = Repository(catalog_storage, ROLE)
         self.savepoints = Repository(catalog_storage, SAVEPOINT)
         self.alerts = Repository(catalog_storage, ALERT)
-        self.versions = QueryVersions(catalog_storage)
+        self.versions = QueryVersions(catalog_storage, self._relations)
         self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod

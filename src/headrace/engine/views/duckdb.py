@@ -76,6 +76,7 @@ class DuckDbViews:
         with self._writing, _Transaction(self._database):
             self._database.execute(f"CREATE TABLE IF NOT EXISTS {quote(view_id)} ({described})")
             if retention_ms is not None:
+                self._database.execute(f"DELETE FROM {_RETENTION} WHERE view = ?", [view_id])  # noqa: S608
                 self._database.execute(f"INSERT INTO {_RETENTION} VALUES (?, ?)", [view_id, retention_ms])  # noqa: S608
 
     def drop(self, view_id: str) -> None:
