@@ -84,7 +84,12 @@ class Engine:
         self.history = MetricsHistory(
             settings.data_dir.resolve() / "metrics.sqlite", hours=settings.metrics_hours
         )
-        self.alerts = Alerts(catalog, Egress(settings.egress_allowed), self.findings)
+        self.alerts = Alerts(
+            catalog,
+            Egress(settings.egress_allowed),
+            self.findings,
+            settings.data_dir.resolve() / "alerts.json",
+        )
         self._interactive = InteractiveQueries(catalog, settings, self._drivers, self._checkpoints)
         self._applying: set[asyncio.Task[None]] = set()
         self._reading: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
