@@ -314,6 +314,12 @@ class Settings(BaseSettings):
         ge=0,
         description="Most continuous queries of one role that are to run at a time. 0 for no limit.",
     )
+    query_state_mb_max: int = Field(
+        0,
+        ge=0,
+        description="Largest state of a continuous query, in memory and in files, in MiB: a query with a larger one "
+        "is stopped. 0 for no limit.",
+    )
     interactive_queries_max: int = Field(16, description="Most interactive queries that run at a time.")
 
     def password_of_views(self) -> str:

@@ -155,6 +155,7 @@ class QueryProgress(_Message):
     bad_records: int = 0
     future_rows: int = 0
     lag: dict[str, dict[str, int]] = Field(default_factory=dict)
+    state_file_bytes: int = 0
     backlog_bytes: dict[str, int] = Field(default_factory=dict)
     detail: dict[str, object] = Field(default_factory=dict)
 

@@ -225,6 +225,7 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
 
 def _at_once(calls: Iterable[Callable[[], None]]) -> None:
     threads = [threading.Thread(target=call, daemon=True) for call in calls]
+        state_file_bytes=summed("state_file_bytes", last),
     for thread in threads:
         thread.start()
     for thread in threads:
