@@ -158,6 +158,10 @@ class Catalog:
         finally:
             self._storage.close()
 
+    def copy(self, file: Path) -> None:
+        """Copy the catalog, as it is between two transactions, into a new file. Raises UserError 0A000 for a PostgreSQL catalog."""
+        self._storage.copy(file)
+
     def is_readable(self) -> bool:
         """True if the database answers now and still belongs to this server."""
         try:
