@@ -244,6 +244,13 @@ class Settings(BaseSettings):
             "times as much."
         ),
     )
+    pools_standby: int = Field(
+        0,
+        ge=0,
+        le=4,
+        description="Idle driver processes that are warm: a small compute pool that starts, or whose driver has died, takes one over. "
+        "Each has the heap of a small pool.",
+    )
     shuffle_partitions: int = Field(
         2, description="Partitions of stateful operators; fixed when a query is created."
     )

@@ -28,9 +28,10 @@ from headrace.engine.copies import Copies
 from headrace.engine.drivers import Drivers, usable_pool
 from headrace.engine.findings import Finding
 from headrace.engine.interactive import InteractiveQueries
+from headrace.engine.launch import DRIVER_COMMAND
 from headrace.engine.metrics import QueryMetrics
 from headrace.engine.metrics_history import MetricsHistory
-from headrace.engine.pools import DRIVER_COMMAND, Connection, DriverProcess
+from headrace.engine.pools import Connection, DriverProcess
 from headrace.engine.protocol import (
     Ack,
     ApplyView,
@@ -104,6 +105,7 @@ class Engine:
         self.views.warm_up()
         self._warn_of_memory()
         self._supervisor.start()
+        self._drivers.start()
         self._chores = [asyncio.create_task(self._purge_always(), name="purge views")]
         self._chores.append(asyncio.create_task(self.alerts.run(), name="alerts"))
         self._chores.append(asyncio.create_task(self._expire_always(), name="expire savepoints"))

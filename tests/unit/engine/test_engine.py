@@ -264,7 +264,8 @@ async def test_a_query_that_does_not_end_is_ended_with_its_driver(bench: Bench) 
 async def test_a_driver_that_does_not_end_when_asked_is_ended_and_its_folder_removed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr("headrace.engine.pools.KILL_TIMEOUT_S", 0.5)
+    for module in ("pools", "launch"):
+        monkeypatch.setattr(f"headrace.engine.{module}.KILL_TIMEOUT_S", 0.5)
     monkeypatch.setattr("headrace.engine.pools.STOP_TIMEOUT_S", 0.7)
     await bench.engine.start()
     query = bench.query(what)
