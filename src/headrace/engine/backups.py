@@ -11,22 +11,24 @@ import datetime
 import json
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from headrace import __version__
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.identity import FILE as IDENTITY_FILE
 from headrace.catalog.keys import KEY_FILE
-from headrace.catalog.objects import Query, Relation
+from headrace.catalog.objects import Query, Relation, RelationKind, Savepoint
 from headrace.catalog.storage import FILE as CATALOG_FILE
 from headrace.connectors.marks import RESUMED, WRITER
 from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.checkpoint_copy import border, copy_failure, copy_whole, newest_batch, parts_of
+from headrace.engine.checkpoint_copy import PARTS, border, copy_failure, copy_whole, newest_batch, parts_of
 from headrace.engine.copies import Copies
 from headrace.engine.digests import digests
 from headrace.engine.views.duckdb import DuckDbViews
@@ -87,72 +89,93 @@ class Backups:
             raise
 
     async def _write(self, folder: Path, views: DuckDbViews) -> Backup:
-        queries, relations = await asyncio.to_thread(self._copy_catalog, folder)
-        present = {relation.id for relation in relations}
+        queries, relations, savepoints = await asyncio.to_thread(self._copy_catalog, folder)
+        left = {each.id for each in relations if each.kind is RelationKind.MATERIALIZED_VIEW}
         without_position, count = [], 0
         with closing(await asyncio.to_thread(views.new_copy, folder / VIEWS_FILE)) as copied_views:
             for query in queries:
-                written = [view for view in _views_of(query) if view in present]
-                async with self._copied(query, folder / CHECKPOINTS / query.id, bool(written)) as position:
-                    snapshots = [views.snapshot(view) for view in written]
-                if position is None and query.should_run:
+                target = folder / CHECKPOINTS / query.id
+                written = {view: part for view, part in _views_of(query).items() if view in left}
+                left -= written.keys()
+                async with self._copied(query, target, hold=bool(written)) as has_position:
+                    snapshots = {view: views.snapshot(view) for view in written}
+                if not has_position and query.should_run:
                     without_position.append(query.id)
-                count += len(written)
                 with ExitStack() as stack:
-                    for snapshot in snapshots:
+                    for snapshot in snapshots.values():
                         stack.callback(snapshot.close)
-                    for snapshot in snapshots:
-                        if snapshot.epoch > (-1 if position is None else position):
+                    for view, snapshot in snapshots.items():
+                        if snapshot.epoch > newest_batch(target / written[view]):
                             raise _changed(f"the query {query.id} was started again")
-                        await asyncio.to_thread(snapshot.copy, copied_views)
-        savepoints = self._catalog.savepoints.all()
+                        count += await asyncio.to_thread(snapshot.copy, copied_views)
+            # Of queries whose plan this release cannot read, and which do not run.
+            for view in left:
+                with closing(views.snapshot(view)) as snapshot:
+                    count += await asyncio.to_thread(snapshot.copy, copied_views)
         for savepoint in savepoints:
             source = self._directory / SAVEPOINTS / savepoint.id
             await asyncio.to_thread(copy_whole, source, folder / SAVEPOINTS / savepoint.id)
-        self._refuse_dropped(queries, relations)
+        self._refuse_dropped(queries, relations, savepoints)
         size = await asyncio.to_thread(_complete, folder)
         return Backup(folder, len(queries), count, len(savepoints), size, tuple(without_position))
 
-    def _copy_catalog(self, folder: Path) -> tuple[list[Query], list[Relation]]:
-        """Copy the catalog, and what belongs to it; return the queries and relations in the copy."""
+    def _copy_catalog(self, folder: Path) -> tuple[list[Query], list[Relation], list[Savepoint]]:
+        """Copy the catalog, and what belongs to it; return the queries, relations and savepoints in the copy."""
         folder.parent.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir(mode=0o700)
         self._catalog.audit.flush()
         with self._catalog.transaction():
             queries, relations = self._catalog.queries(), self._catalog.relations()
+            savepoints = self._catalog.savepoints.all()
             self._catalog.copy(folder / CATALOG_FILE)
         for name in (IDENTITY_FILE, KEY_FILE, _TOKEN_FILE):
             if (self._directory / name).is_file():
                 shutil.copy(self._directory / name, folder / name)
-        return queries, relations
+        return queries, relations, savepoints
 
     @asynccontextmanager
-    async def _copied(self, query: Query, target: Path, hold: bool) -> AsyncIterator[int | None]:
-        """Copy the checkpoint of a query, and yield the newest batch in the copy; None if it has none. With `hold` a query that runs
-        begins no batch until the end of the context."""
+    async def _copied(self, query: Query, target: Path, *, hold: bool) -> AsyncIterator[bool]:
+        """Copy the checkpoint of a query, and yield whether it has one. With `hold` a query that runs begins no batch until the end of the
+        context."""
         try:
             runs = await self._copies.back_up(query, target, hold=hold)
-            yield max(map(newest_batch, parts_of(target))) if runs is not None else None
+            yield runs is not None
             if runs:
                 await asyncio.to_thread(_separate, target)
         finally:
             if hold:
                 self._copies.release(query)
 
-    def _refuse_dropped(self, queries: list[Query], relations: list[Relation]) -> None:
-        """Raise UserError 57000 if a query or a relation was dropped while it was copied."""
+    def _refuse_dropped(
+        self, queries: list[Query], relations: list[Relation], savepoints: list[Savepoint]
+    ) -> None:
+        """Raise UserError 57000 if a query, a relation or a savepoint was dropped while it was copied."""
         present = {relation.id for relation in self._catalog.relations()}
         for relation in relations:
             if relation.id not in present:
                 raise _changed(f"the relation {relation.name} was dropped")
+        kept = {savepoint.id for savepoint in self._catalog.savepoints.all()}
+        for savepoint in savepoints:
+            if savepoint.id not in kept:
+                raise _changed(f"the savepoint {savepoint.name} was dropped")
         known = {query.id for query in self._catalog.queries()}
         for query in queries:
             if query.id not in known:
                 raise _changed(f"the query {query.id} was dropped")
 
 
-def _views_of(query: Query) -> Iterator[str]:
-    yield from (step.view for step in SparkPlan.from_json(query.plan).sinks if isinstance(step, WriteView))
+def _views_of(query: Query) -> dict[str, Path]:
+    """Return the views that a query writes, each with the folder of its part in the checkpoint; none for a plan that cannot be read."""
+    try:
+        parts = SparkPlan.from_json(query.plan).parts()
+    except ValidationError:
+        return {}
+    return {
+        step.view: Path(PARTS, part.sink.id) if len(parts) > 1 else Path()
+        for part in parts
+        for step in part.sinks
+        if isinstance(step, WriteView)
+    }
 
 
 def _separate(checkpoint: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from harness.checkpoint import write_checkpoint
 from harness.session import Session, open_session
+from headrace.catalog import queries
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import Query
 from headrace.connectors.marks import WRITER, writer_of
@@ -103,6 +104,15 @@ async def test_a_query_without_a_batch_has_no_position(session: Session) -> None
     query = session.catalog.query_by_name("w")
     assert query is not None
     assert (await taken(session)).without_position == (query.id,)
+
+
+async def test_a_query_whose_plan_cannot_be_read_is_copied_with_its_view(session: Session) -> None:
+    query = query_of(session)
+    with session.catalog.transaction():
+        queries.change(session.catalog._storage, query.id, plan='{"version": 99}')
+    backup = await taken(session)
+    assert (backup.queries, backup.views) == (1, 1)
+    assert (backup.folder / "checkpoints" / query.id / "commits" / "2").is_file()
 
 
 async def test_a_view_that_is_ahead_of_its_query_is_not_copied(session: Session, tmp_path: Path) -> None:

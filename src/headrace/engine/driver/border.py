@@ -76,9 +76,11 @@ class BatchBorder:
         waiting, self._waiting = self._waiting, []
         for do, future, hold in waiting:
             try:
-                future.set_result(do(last))
+                result = do(last)
+                # Before the result, which may be followed by a release at once.
                 if hold:
                     self._held_until = time.monotonic() + HOLD_S
+                future.set_result(result)
             except Exception as error:  # noqa: BLE001 - raised in the thread that waits
                 future.set_exception(error)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import duckdb
 
-from headrace.core.errors import InternalError
 from headrace.core.names import quote
 from headrace.engine.views.database import open_database
 
@@ -34,13 +33,13 @@ class ViewSnapshot:
         """The last epoch that was written into the view; -1 without one."""
         return max((epoch for _, _, epoch in self._epochs), default=-1)
 
-    def copy(self, copy: duckdb.DuckDBPyConnection) -> None:
-        """Write the view with its epochs into another database. Raises InternalError for a view that does not exist."""
+    def copy(self, copy: duckdb.DuckDBPyConnection) -> bool:
+        """Write the view with its epochs into another database; return False if it does not exist."""
         columns = self._rows(
             "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index"
         )
         if not columns:
-            raise InternalError(f"the rows of the view {self._view} do not exist")
+            return False
         view, described = quote(self._view), ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
         reader: Any = self._cursor.sql(f"SELECT * FROM {view}").to_arrow_reader(_ROWS_AT_ONCE)  # noqa: S608
         copy.begin()
@@ -53,6 +52,7 @@ class ViewSnapshot:
             for row in rows:
                 copy.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", list(row))  # noqa: S608
         copy.commit()
+        return True
 
     def close(self) -> None:
         """End the transaction."""
