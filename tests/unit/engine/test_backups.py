@@ -23,6 +23,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.protocol import ApplyView
 from headrace.engine.restoring import restore
 from headrace.planner.view_reads import ViewRead
+from headrace.server.restore import main
 
 VIEW = (
     "CREATE MATERIALIZED VIEW shop.public.v AS SELECT n FROM shop.public.orders QUERY WITH ('query.name' = v)"
@@ -189,3 +190,17 @@ async def test_a_catalog_in_another_database_is_refused(
         await taken(session)
     assert caught.value.state is SqlState.FEATURE_NOT_SUPPORTED
     assert "pg_dump" in (caught.value.hint or "")
+
+
+async def test_the_command_restores_once(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backup = await taken(session)
+    monkeypatch.setattr("sys.argv", ["restore", str(backup.folder), str(tmp_path / "new")])
+    assert main() == 0
+    assert main() == 1
+    done, refused = capsys.readouterr().err.splitlines()[-3:-1]
+    assert (
+        done == f"headrace: restored {tmp_path / 'new'}; headrace up --data-dir {tmp_path / 'new'} starts it"
+    )
+    assert "is not empty" in refused
