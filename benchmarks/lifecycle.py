@@ -98,6 +98,49 @@ def recovery_busy(rig: Rig) -> Figures:
     return figures
 
 
+def recovery_standby(rig: Rig) -> Figures:
+    """Kill the driver of an exactly-once query under load five times, without and with a process on standby."""
+    topic = rig.topic("bench_standby")
+    figures: Figures = {}
+    with SteadyProducer(rig.bootstrap, topic, rate=RATE):
+        for name, count in (("without", 0), ("with", 1)):
+            server = HeadraceProcess(
+                rig.folder / rig.name(name), environment={"HEADRACE_POOLS_STANDBY": str(count)}
+            )
+            server.start()
+            try:
+                outages = _outages_s(rig, server, topic, standbys=count)
+            finally:
+                server.stop()
+            figures[f"{name}_standby_driver_killed_s"] = statistics.median(outages)
+            figures[f"{name}_standby_driver_killed_longest_s"] = max(outages)
+    return figures
+
+
+def _outages_s(rig: Rig, server: HeadraceProcess, topic: str, *, standbys: int) -> list[float]:
+    rig.prepare(server)
+    rig.execute(
+        f"CREATE STREAM steady (sent BIGINT, id BIGINT, note VARCHAR) WITH ('topic' = '{topic}', 'value.format' = JSON);",
+        server,
+    )
+    sink = rig.name("survivor")
+    rig.execute(
+        f"CREATE STREAM {sink} WITH ('delivery.guarantee' = exactly_once) AS SELECT sent, id, note FROM steady;",
+        server,
+    )
+    outages: list[float] = []
+    for kill in range(1, KILLS + 1):
+        rig.until(lambda kill=kill: _logged(server, "standby_ready") >= kill * standbys)  # type: ignore[misc]
+        outages.append(_outage_s(rig, sink, lambda: _kill_driver(server)))
+        steps = _steps(server, since=time.time() - outages[-1])
+        rig.say(f"    {standbys} on standby: {outages[-1]:.1f} s: {steps}")
+    return outages
+
+
+def _logged(server: HeadraceProcess, event: str) -> int:
+    return (server.data_dir / "server.log").read_text().count(f'"{event}"')
+
+
 @contextmanager
 def _busy(count: int) -> Iterator[None]:
     """Let `count` processes compute without end."""
@@ -140,8 +183,9 @@ def _outage_s(
 
 
 def _kill_driver(server: HeadraceProcess) -> None:
-    """kill -9 of the driver's Python process and of its JVM."""
-    java = next(process for process in server.descendants() if process.name() == "java")
+    """kill -9 of the driver's Python process and of its JVM: of the oldest driver, since one on standby is younger."""
+    jvms = [process for process in server.descendants() if process.name() == "java"]
+    java = min(jvms, key=psutil.Process.create_time)
     driver = java.parent()
     killed = [java] if driver is None else [driver, java]
     for process in killed:

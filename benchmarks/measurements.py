@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from benchmarks.delivery import delivery
 from benchmarks.latency import latency, stateful_latency
-from benchmarks.lifecycle import recovery, recovery_busy, start_up
+from benchmarks.lifecycle import recovery, recovery_busy, recovery_standby, start_up
 from benchmarks.rig import Figures, Rig
 from benchmarks.scale import many_keys, replay
 from benchmarks.state import state
@@ -22,6 +22,7 @@ MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
     "stateful_latency": stateful_latency,
     "recovery": recovery,
     "recovery_busy": recovery_busy,
+    "recovery_standby": recovery_standby,
     "state": state,
     "many_keys": many_keys,
     "replay": replay,

@@ -57,6 +57,7 @@ TARGETS = (
     Target("start_up", "server_rss_mb", "at_most", 250),
     Target("recovery", "driver_killed_s", "at_most", 20),
     Target("recovery", "server_killed_s", "at_most", 20),
+    Target("recovery_standby", "with_standby_driver_killed_s", "at_most", 3),
     Target("kinesis", "source_records_per_s", "at_least", 8_000),
     Target("kinesis", "sink_records_per_s", "at_least", 5_000),
     Target("postgresql", "snapshot_rows_per_s", "at_least", 80_000),

@@ -134,10 +134,19 @@ class Workload:
     def faults(self) -> list[str]:
         """Return missing and superfluous records as texts; empty when all is right."""
         compared = [("filter", *self._filter()), ("windows", *self._windows()), ("view", *self._view())]
+        return _differences(compared)
+
+    def view_faults(self) -> list[str]:
+        """Return missing and superfluous rows of the view as texts."""
+        return _differences([("view", *self._view())])
+
+    def missing(self) -> list[str]:
+        """Return missing records as texts, whether or not others were repeated."""
+        compared = (("filter", *self._filter()), ("windows", *self._windows()))
         return [
-            f"{name}: missing {_some(expected - seen)}, too much {_some(seen - expected)}"
+            f"{name}: missing {_some(expected - seen)}"
             for name, expected, seen in compared
-            if expected != seen
+            if expected - seen
         ]
 
     def _filter(self) -> tuple[Counter[object], Counter[object]]:
@@ -168,6 +177,14 @@ class Workload:
         rows = self._door.execute("SELECT g, count, total FROM sums;")
         seen = Counter[object](tuple(int(cell or -1) for cell in row) for row in rows)
         return Counter((g, len(of), sum(of)) for g, of in groups.items()), seen
+
+
+def _differences(compared: list[tuple[str, Counter[object], Counter[object]]]) -> list[str]:
+    return [
+        f"{name}: missing {_some(expected - seen)}, too much {_some(seen - expected)}"
+        for name, expected, seen in compared
+        if expected != seen
+    ]
 
 
 def _text(time_ms: int) -> str:

@@ -17,7 +17,7 @@ import pytest
 from harness.patience import PATIENCE_S, until
 from harness.process import HeadraceProcess
 from headrace.engine.driver.options import DriverOptions
-from headrace.engine.pools import DRIVER_COMMAND
+from headrace.engine.launch import DRIVER_COMMAND
 from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED
 
 pytestmark = [pytest.mark.spark]

@@ -114,7 +114,7 @@ class Catalog:
         self._roles = Repository(catalog_storage, ROLE)
         self.savepoints = Repository(catalog_storage, SAVEPOINT)
         self.alerts = Repository(catalog_storage, ALERT)
-        self.versions = QueryVersions(catalog_storage)
+        self.versions = QueryVersions(catalog_storage, self._relations)
         self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod
@@ -158,6 +158,10 @@ class Catalog:
             log.error("audit_lost", reason=error.message)
         finally:
             self._storage.close()
+
+    def copy(self, file: Path) -> None:
+        """Copy the catalog, as it is between two transactions, into a new file. Raises UserError 0A000 for a PostgreSQL catalog."""
+        self._storage.copy(file)
 
     def is_readable(self) -> bool:
         """True if the database answers now and still belongs to this server."""

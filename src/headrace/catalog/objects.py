@@ -440,8 +440,8 @@ class Query:
 
 @dataclass(frozen=True)
 class QueryVersion:
-    """An earlier version of a continuous query, until it was replaced: see `Query`. `uses` are kind, path and id of what it used, and
-    `reason` is why it failed, if it was replaced for that."""
+    """An earlier version of a continuous query, until it was replaced: see `Query`. `uses` are kind, path and id of what it used,
+    `definition` is that of the materialized view which it wrote, and `reason` is why it failed, if it was replaced for that."""
 
     version: int
     sql: str
@@ -450,6 +450,7 @@ class QueryVersion:
     needs: tuple[Need, ...]
     uses: tuple[tuple[str, tuple[str, ...], str], ...]
     lineage: tuple[ColumnLineage, ...] = field(repr=False)
+    definition: ViewDefinition | None
     replaced_at: datetime.datetime
     reason: str | None
 

@@ -7,17 +7,18 @@ first version is settled from its start, since there is nothing to go back to.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 
-from sqlalchemy import ColumnElement, insert, select, true
+from sqlalchemy import ColumnElement, insert, select, true, update
 
 from headrace.catalog import events, plan_names, queries, tables
 from headrace.catalog.kinds import BY_NAME
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.relation import RELATION
 from headrace.catalog.kinds.spec import Path
-from headrace.catalog.objects import Need, Query, QueryVersion
+from headrace.catalog.objects import Need, Query, QueryKind, QueryVersion, Relation, ViewDefinition
+from headrace.catalog.repository import Repository
 from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import moment, present
@@ -32,8 +33,9 @@ Used = tuple[str, Path, str]
 class QueryVersions:
     """The earlier versions of the queries of a catalog."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, relations: Repository[Relation]) -> None:
         self._storage = storage
+        self._relations = relations
 
     def of(self, query: Query) -> list[QueryVersion]:
         """Return the earlier versions of a query, oldest first. Read from the database."""
@@ -58,14 +60,18 @@ class QueryVersions:
                 replaced_at=moment(row["replaced_at"]),
                 reason=row["reason"],
                 lineage=queries.lineage_of(row["lineage"]),
+                definition=_definition(row["definition"]),
             )
             versions.setdefault(row["query_id"], []).append(version)
         return versions
 
-    def replace(self, successor: Query, *, reason: str | None = None) -> None:
+    def replace(
+        self, successor: Query, definition: ViewDefinition | None = None, *, reason: str | None = None
+    ) -> None:
         """Let a query continue with the statement, plan, sources and needs of `successor`; if it is to run, it is started again.
 
-        `successor` is the query as the caller has read it, with the changes. `reason` is why the present version has to go, if it did not
+        `successor` is the query as the caller has read it, with the changes. `definition` is the new definition of the materialized view
+        that it writes, if it writes one. `reason` is why the present version has to go, if it did not
         prove itself: then the new version counts as settled. Raises UserError 3D019 for a query that is missing, 3D008 for a query that
         was replaced meanwhile, and as `queries.create` does for an object that the new plan uses.
         """
@@ -79,7 +85,10 @@ class QueryVersions:
                     f"found version {current.version}",
                     hint="DESCRIBE QUERY shows its present statement. Run your statement again if it still applies.",
                 )
-            _keep(storage, current, reason)
+            view = self._view(current)
+            _keep(storage, current, view, reason)
+            if view is not None:
+                self._relations.update(replace(view, definition=definition))
             queries.change_uses(storage, successor)
             queries.change(
                 storage,
@@ -99,6 +108,21 @@ class QueryVersions:
             else:
                 events.add(storage, current.id, current.actual_state, message)
 
+    def redefine(self, changed: Callable[[ViewDefinition], ViewDefinition]) -> None:
+        """Change the definitions of views that earlier versions wrote, such as after an object was renamed."""
+        table = tables.query_versions
+        for row in self._storage.rows(select(table).where(table.c.definition.is_not(None))):
+            before = _definition(row["definition"])
+            if before is not None and (after := changed(before)) != before:
+                key = (table.c.query_id == row["query_id"]) & (table.c.version == row["version"])
+                self._storage.execute(update(table).where(key).values(definition=json.dumps(asdict(after))))
+
+    def _view(self, query: Query) -> Relation | None:
+        """Return the materialized view that a query writes; None if it writes something else."""
+        if query.kind is not QueryKind.CREATE_MATERIALIZED_VIEW_AS:
+            return None
+        return self._storage.state.get(RELATION, query.sink.path)
+
     def settle(self, query: Query) -> None:
         """Record that the present version of a query has finished a batch. Raises UserError 3D019."""
         queries.change(self._storage, query.id, is_settled=True)
@@ -114,7 +138,7 @@ class QueryVersions:
                 successor = self.successor(current, earlier[-1])
             except UserError:
                 return False
-            self.replace(successor, reason=reason)
+            self.replace(successor, earlier[-1].definition, reason=reason)
             return True
 
     def successor(self, query: Query, version: QueryVersion) -> Query:
@@ -165,7 +189,12 @@ def used(state: CatalogState, query: Query) -> tuple[Used, ...]:
     return tuple(uses)
 
 
-def _keep(storage: Storage, query: Query, reason: str | None) -> None:
+def _definition(text: str | None) -> ViewDefinition | None:
+    return ViewDefinition(**json.loads(text)) if text else None
+
+
+def _keep(storage: Storage, query: Query, view: Relation | None, reason: str | None) -> None:
+    definition = view.definition if view is not None else None
     values = {
         "query_id": query.id,
         "version": query.version,
@@ -175,6 +204,7 @@ def _keep(storage: Storage, query: Query, reason: str | None) -> None:
         "needs": json.dumps(query.needs),
         "uses": json.dumps(used(storage.state, query)),
         "lineage": queries.lineage_text(query.lineage),
+        "definition": json.dumps(asdict(definition)) if definition is not None else None,
         "replaced_at": present(),
         "reason": reason,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +151,22 @@ class Storage:
         if connection is not None:
             with suppress(DBAPIError):
                 connection.close()
+
+    def copy(self, file: Path) -> None:
+        """Copy the database, as it is between two transactions, into a new file. Raises UserError 0A000 for PostgreSQL."""
+        if self._engine.dialect.name != "sqlite":
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "the catalog is in PostgreSQL, which this statement does not copy",
+                hint="Stop the server, copy the database with pg_dump, and copy the data directory.",
+            )
+        file.touch(mode=0o600, exist_ok=False)
+        # Another connection: a copy through the one of this transaction would wait for the end of the transaction.
+        source = sqlite3.connect(
+            f"{Path(str(self._engine.url.database)).resolve().as_uri()}?mode=ro", uri=True
+        )
+        with self.transaction(), closing(source), closing(sqlite3.connect(file)) as copy:
+            source.backup(copy)
 
 
 class Draft(Storage):

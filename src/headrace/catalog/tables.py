@@ -175,6 +175,8 @@ query_versions = Table(
     # Kind, path and id of each object: no foreign keys, since an earlier version prevents no drop.
     Column("uses", Text, nullable=False),
     Column("lineage", Text, nullable=False),
+    # Of the materialized view that the query writes, if it writes one.
+    Column("definition", Text),
     Column("replaced_at", BigInteger, nullable=False),
     Column("reason", Text),
 )

@@ -204,6 +204,53 @@ def doctor(
 
 
 @app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the backup.")],
+    *,
+    url: Annotated[str, typer.Option(help="The server.", envvar="HEADRACE_URL")] = DEFAULT_URL,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="Token of an administrator of the organization; default: the token that the server created.",
+            envvar="HEADRACE_TOKEN",
+        ),
+    ] = None,
+    role: Annotated[str, typer.Option(help="The role that owns the organization.")] = "orgadmin",
+    data_dir: DataDirectory = None,
+) -> None:
+    """Back up the data directory of a server on this machine, while its queries run.
+
+    The backup contains the catalog, its key, checkpoints, savepoints and materialized views, and can be read by its owner only.
+    Exit codes: as for headrace sql.
+    """
+    from headrace.cli import running, session
+    from headrace.cli.output import say
+
+    credential = token or session.local_token(url, data_dir)
+    if credential is None:
+        say(f"headrace: expected a token, found none\nhint: {running.WHERE_TOKENS_ARE}")
+        raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
+    raise typer.Exit(session.back_up(session.Server(url, credential), folder, role))
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the backup.")],
+    *,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Write the data directory that a backup contains, into a directory that is missing or empty.
+
+    Do not start the original again: both would run the same queries. Exit codes: 0 restored, 1 nothing was changed.
+    """
+    from platformdirs import user_data_path
+
+    directory = data_dir or user_data_path("headrace")
+    command = [sys.executable, "-m", "headrace.server.restore", str(folder), str(directory)]
+    os.execve(sys.executable, command, dict(os.environ))  # noqa: S606
+
+
+@app.command()
 def version() -> None:
     """Print the version of this program."""
     from headrace import __version__

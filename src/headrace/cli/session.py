@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
 import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +17,13 @@ from urllib.parse import urlsplit
 from platformdirs import user_data_path
 
 from headrace.cli import exit_codes
-from headrace.cli.output import printer
+from headrace.cli.output import printer, say
 from headrace.cli.running import Limits, Text, check_text, report, run_text
 from headrace.client import (
     Client,
     ClientError,
 )
+from headrace.core.names import printed
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,32 @@ def check(server: Server, sources: Sequence[Text]) -> int:
             for text in sources:
                 code = max(code, await check_text(client, text))
         return code
+
+    return _run(go())
+
+
+def back_up(server: Server, folder: Path, role: str) -> int:
+    """Let the server write a backup, and move it from its data directory to `folder`; return the exit code."""
+    if folder.exists():
+        say(f"headrace: {folder} exists already\nhint: Name a folder that does not exist.")
+        return exit_codes.STATEMENT_FAILED
+
+    async def go() -> int:
+        async with Client(server.url, server.token) as client:
+            answer = await client.execute(f"USE ROLE {printed(role)}; CREATE BACKUP;")
+        facts = dict(zip((column.name for column in answer.columns), answer.rows[0], strict=True))
+        written = Path(json.loads(facts["Path"] or "")[0])
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(written, folder)
+        except OSError as error:
+            say(
+                f"headrace: cannot move the backup to {folder}: {error.strerror or error}\n"
+                f"hint: It is complete in {written} on the machine of the server."
+            )
+            return exit_codes.STATEMENT_FAILED
+        say(f"headrace: {folder}: {facts['Summary']}")
+        return exit_codes.OK
 
     return _run(go())
 

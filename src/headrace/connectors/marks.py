@@ -17,6 +17,19 @@ RESUMED = "resumed"
 """The file in the checkpoint of a query that continues from another one: the number of the last batch that the other one wrote."""
 
 
+WRITER = "writer"
+"""The file in the checkpoint of a query that was restored from a backup: a word that tells its marks from those of the original."""
+
+
+def writer_of(query_id: str, checkpoint: str) -> str:
+    """Return the name under which a query marks its output: its id, with the word of a restored query.
+
+    The original may have written after the backup. A restored query that took the original's marks for its own would skip other rows.
+    """
+    file = Path(checkpoint, WRITER)
+    return f"{query_id}-{file.read_text()}" if file.is_file() else query_id
+
+
 def is_begun(checkpoint: str) -> bool:
     """Return True if a query has finished a batch: then its mark is in the table of marks, or was lost with it."""
     resumed = Path(checkpoint, RESUMED)

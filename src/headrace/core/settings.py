@@ -244,6 +244,13 @@ class Settings(BaseSettings):
             "times as much."
         ),
     )
+    pools_standby: int = Field(
+        0,
+        ge=0,
+        le=4,
+        description="Idle driver processes that are warm: a small compute pool that starts, or whose driver has died, takes one over. "
+        "Each has the heap of a small pool.",
+    )
     shuffle_partitions: int = Field(
         2, description="Partitions of stateful operators; fixed when a query is created."
     )
@@ -326,6 +333,12 @@ class Settings(BaseSettings):
         0,
         ge=0,
         description="Most continuous queries of one role that are to run at a time. 0 for no limit.",
+    )
+    query_state_mb_max: int = Field(
+        0,
+        ge=0,
+        description="Largest state of a continuous query, in memory and in files, in MiB: a query with a larger one "
+        "is stopped. 0 for no limit.",
     )
     interactive_queries_max: int = Field(16, description="Most interactive queries that run at a time.")
 

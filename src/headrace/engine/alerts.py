@@ -1,16 +1,19 @@
 """Alerts: findings of queries as requests to a webhook. ADR 57.
 
-A finding is reported when it appears (`firing`) and when it ends (`resolved`), the words of Prometheus' Alertmanager. What was
-reported is remembered until the server ends, so that a finding may be reported again after a restart, and none is forgotten.
+A finding is reported when it appears (`firing`) and when it ends (`resolved`), the words of Prometheus' Alertmanager. What a receiver
+has accepted is kept in a file, so that the next server does not report it again. What it has not accepted is reported again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import datetime
+import json
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,7 +24,8 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import Alert, AlertFacts, Query
 from headrace.connectors.egress import Egress
-from headrace.core.errors import HeadraceError
+from headrace.core.atomic_file import write_atomically
+from headrace.core.errors import ErrorDomain, HeadraceError
 from headrace.engine.findings import Finding
 
 log = structlog.get_logger()
@@ -33,6 +37,8 @@ TRIES = 8
 """With delays that double from a second on, about two minutes: longer than the restart of a receiver takes."""
 PENDING_MAX = 100
 """Reports of an alert that wait for its receiver. Beyond them the oldest are dropped, which the log reports."""
+GRACE_S = 120.0
+"""After a start, a finding that was reported before it may be absent for this long: most findings need batches of a minute."""
 _BY_USERS = frozenset({"terminated", "pool_stopped"})
 """Findings that a user has caused: reported only by alerts that name them."""
 
@@ -46,6 +52,8 @@ class Delivery:
     """State of the reports of one alert."""
 
     firing: dict[Key, Report] = field(default_factory=dict)
+    accepted: dict[Key, Report] = field(default_factory=dict)
+    """Reports that the receiver has accepted, of findings whose end it has not."""
     pending: deque[Report] = field(default_factory=deque)
     delivered_at: datetime.datetime | None = None
     error: str | None = None
@@ -61,16 +69,24 @@ class Alerts:
         catalog: Catalog,
         egress: Egress,
         findings: Callable[[Query], list[Finding]],
+        file: Path,
         *,
         interval_s: float = INTERVAL_S,
         first_delay_s: float = 1.0,
+        grace_s: float = GRACE_S,
     ) -> None:
         self._catalog = catalog
         self._egress = egress
         self._findings = findings
         self._interval_s = interval_s
         self._first_delay_s = first_delay_s
+        self._file = file
+        self._earlier = {
+            alert_id: Delivery(firing=dict(accepted), accepted=accepted)
+            for alert_id, accepted in _read(file).items()
+        }
         self._deliveries: dict[str, Delivery] = {}
+        self._grace_until = time.monotonic() + grace_s
 
     def delivery(self, alert_id: str) -> Delivery:
         """Return the state of the reports of an alert."""
@@ -97,9 +113,13 @@ class Alerts:
         for gone in self._deliveries.keys() - alerts.keys():
             if (task := self._deliveries.pop(gone).task) is not None:
                 task.cancel()
+        for gone in self._earlier.keys() - alerts.keys():
+            del self._earlier[gone]
         for alert in alerts.values():
             present = await asyncio.to_thread(self._present, alert)
-            delivery = self._deliveries.setdefault(alert.id, Delivery())
+            delivery = self._deliveries.setdefault(alert.id, self._earlier.pop(alert.id, Delivery()))
+            if time.monotonic() < self._grace_until:
+                present = {**delivery.accepted, **present}
             reports = [report for key, report in present.items() if key not in delivery.firing]
             reports += [
                 {**report, "status": "resolved", "at": _now()}
@@ -150,11 +170,29 @@ class Alerts:
             delivery.error = await self._try(alert, report)
             if delivery.error is None:
                 delivery.delivered_at = datetime.datetime.now(datetime.UTC)
+                await self._keep(delivery, report)
             else:
                 log.warning("alert_not_delivered", alert=alert.name, host=alert.host, error=delivery.error)
             # The oldest may have been dropped meanwhile, for want of room.
             if delivery.pending and delivery.pending[0] is report:
                 delivery.pending.popleft()
+
+    async def _keep(self, delivery: Delivery, report: Report) -> None:
+        """Record that a receiver has accepted a report."""
+        key = _key(report)
+        if report["status"] == "firing":
+            delivery.accepted[key] = report
+        else:
+            delivery.accepted.pop(key, None)
+        accepted = {
+            alert_id: list(each.accepted.values())
+            for alert_id, each in (self._earlier | self._deliveries).items()
+            if each.accepted
+        }
+        try:
+            await asyncio.to_thread(write_atomically, self._file, json.dumps(accepted, ensure_ascii=False))
+        except OSError as error:
+            log.warning("alerts_not_kept", reason=error.strerror)
 
     async def _try(self, alert: AlertFacts, report: Report) -> str | None:
         """Send a report, several times if necessary; return why that failed, None if it was accepted."""
@@ -166,7 +204,7 @@ class Alerts:
             try:
                 error, is_final = await asyncio.to_thread(self._send, opened, report)
             except HeadraceError as refused:
-                return refused.message
+                error, is_final = refused.message, refused.domain is ErrorDomain.USER
             if error is None or is_final:
                 break
         return error
@@ -174,7 +212,8 @@ class Alerts:
     def _send(self, alert: Alert, report: Report) -> tuple[str | None, bool]:
         """Return why the receiver did not accept a report (None: it did), and whether another try is useless.
 
-        Raises UserError 3D008 for an address that the operator does not allow. The answer's text is not read: it is not ours to show.
+        Raises UserError 3D008 for an address that the operator does not allow, ExternalError 57015 for a host that is not
+        known now. The answer's text is not read: it is not ours to show.
         """
         url = httpx.URL(alert.properties["url"])
         headers = {"Host": url.netloc.decode(), "User-Agent": f"headrace/{__version__}"}
@@ -201,6 +240,24 @@ class Alerts:
                 return None, True
             return f"{alert.host} answers HTTP {status}", status < 500 and status not in (408, 429)
         return error, False
+
+
+def _key(report: Report) -> Key:
+    return report["query"]["id"], report["code"]
+
+
+def _read(file: Path) -> dict[str, dict[Key, Report]]:
+    """Return the accepted reports of each alert; none if there is no file, or if it is damaged."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            alert_id: {_key(report): report for report in reports} for alert_id, reports in content.items()
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        log.warning("alerts_not_read", file=str(file))
+        return {}
 
 
 def _report(alert: AlertFacts, query: Query, finding: Finding) -> Report:

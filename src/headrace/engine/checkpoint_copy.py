@@ -25,6 +25,8 @@ from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 
 IDENTITIES = "identities.json"
 """The identities of the entities that the offsets belong to: see `engine.driver.identities`."""
+PARTS = "parts"
+"""The folder of the checkpoints of an application's parts, in that of the application."""
 _METADATA = "metadata"
 _WATERMARK = "watermark"
 _SOURCES = ("sources", "rows")
@@ -49,6 +51,48 @@ def border(checkpoint: Path) -> Border | None:
     """Return the last batch that a query has finished; None if it has finished none."""
     finished, planned = _newest(checkpoint / "commits"), _newest(checkpoint / "offsets")
     return None if finished is None else Border(finished, planned is not None and planned > finished)
+
+
+def parts_of(checkpoint: Path) -> list[Path]:
+    """Return the checkpoints in the folder of a query: its own, or one for each part of an application."""
+    folder = checkpoint / PARTS
+    return sorted(folder.iterdir()) if folder.is_dir() else [checkpoint]
+
+
+def has_batch(checkpoint: Path) -> bool:
+    """Return True if the folder of a query contains a finished batch."""
+    return any(border(part) is not None for part in parts_of(checkpoint))
+
+
+def newest_batch(checkpoint: Path) -> int:
+    """Return the newest batch that a checkpoint has planned; -1 without one."""
+    newest = _newest(checkpoint / "offsets")
+    return -1 if newest is None else newest
+
+
+def copy_whole(checkpoint: Path, target: Path) -> None:
+    """Copy the checkpoint of a query that does not run, with the batch that it has begun and with what its sink keeps. The target does
+    not exist. Raises OSError."""
+    for source in _files(checkpoint):
+        name = source.relative_to(checkpoint)
+        copied = target / name
+        if _STATE in name.parts[:-1]:
+            _link(source, copied)
+        else:
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copied)
+
+
+def relocate(checkpoint: Path, target: Path, final: Path) -> None:
+    """Copy a checkpoint, whose query continues in the folder `final`, file by file. Raises OSError."""
+    for source in _files(checkpoint):
+        name = source.relative_to(checkpoint)
+        copied = target / name
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        if source.parts[-3:-1] == _OPERATORS:
+            _write_operator(source, copied, final)
+        else:
+            shutil.copyfile(source, copied)
 
 
 def copy_checkpoint(checkpoint: Path, target: Path, batch: int, plan: SparkPlan) -> None:
@@ -88,9 +132,7 @@ def _place(copy: Path, checkpoint: Path, batch: int) -> None:
         target = checkpoint / source.relative_to(copy)
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.parts[-3:-1] == _OPERATORS:
-            target.write_text(
-                _SCHEMA_PATH.sub(lambda path: f'"file:{checkpoint}{path[1]}"', source.read_text())
-            )
+            _write_operator(source, target, checkpoint)
         elif source.relative_to(copy).parts[0] == _STATE:
             _link(source, target)
         else:
@@ -98,6 +140,20 @@ def _place(copy: Path, checkpoint: Path, batch: int) -> None:
     # Spark refuses to run two queries with one id.
     write_atomically(checkpoint / _METADATA, json.dumps({"id": str(uuid.uuid4())}))
     write_atomically(checkpoint / RESUMED, str(batch))
+
+
+def _write_operator(source: Path, target: Path, checkpoint: Path) -> None:
+    """Copy the description of an operator, with the paths that it has in another checkpoint."""
+    target.write_text(_SCHEMA_PATH.sub(lambda path: f'"file:{checkpoint}{path[1]}"', source.read_text()))
+
+
+def no_batch(query_id: str) -> UserError:
+    """Return the error for a query whose checkpoint has no position."""
+    return UserError(
+        SqlState.RELATION_NOT_READY,
+        f"the query {query_id} has not finished a batch: there is no position to continue from",
+        hint=f"Repeat the statement later. EXPLAIN WHY {query_id}; shows the cause.",
+    )
 
 
 def copy_failure(error: OSError) -> HeadraceError:

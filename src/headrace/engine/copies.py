@@ -10,12 +10,11 @@ from pathlib import Path
 
 from headrace.catalog.objects import Query
 from headrace.connectors.carried_errors import carried
-from headrace.core.errors import InternalError, UserError
-from headrace.core.sqlstate import SqlState
-from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint
+from headrace.core.errors import InternalError
+from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, copy_whole, has_batch, no_batch
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.pools import DriverProcess
-from headrace.engine.protocol import CheckpointCopied, CopyCheckpoint
+from headrace.engine.protocol import CheckpointCopied, CopyCheckpoint, ReleaseQuery
 from headrace.planner.physical import SparkPlan
 
 
@@ -42,6 +41,33 @@ class Copies:
         if answer.error is not None:
             raise carried(answer.error) or InternalError("the driver could not copy the checkpoint")
         return Border(answer.batch, is_interrupted=False)
+
+    async def back_up(self, query: Query, target: Path, *, hold: bool) -> bool | None:
+        """Copy the checkpoint of a query into a folder that does not exist: at a batch border if it runs, as a whole if it does not.
+
+        Returns whether it runs; None, without a copy, if it has not finished a batch. With `hold` it begins no batch until `release`.
+        Raises UserError 57014 if its batch does not end in time; and OSError.
+        """
+        while True:
+            checkpoint = self._checkpoints.path(query.id)
+            if not await asyncio.to_thread(has_batch, checkpoint):
+                return None
+            answer = await self._of_driver(query, target, hold)
+            if answer is not None and answer.is_running:
+                if answer.error is not None:
+                    raise carried(answer.error) or InternalError("the driver could not copy the checkpoint")
+                return True
+            await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+            await asyncio.to_thread(copy_whole, checkpoint, target)
+            if self._driver_of(query.id) is None:
+                return False
+            # It was started meanwhile.
+            await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+
+    def release(self, query: Query) -> None:
+        """Let a query that is held between two batches continue."""
+        if (driver := self._driver_of(query.id)) is not None:
+            driver.send(ReleaseQuery(query_id=query.id))
 
     async def _of_driver(self, query: Query, target: Path, hold: bool) -> CheckpointCopied | None:
         """Return the answer of the query's driver; None if no driver runs it, or if the driver ends."""
@@ -82,10 +108,6 @@ class Copies:
         checkpoint = self._checkpoints.path(query.id)
         last = border(checkpoint)
         if last is None:
-            raise UserError(
-                SqlState.RELATION_NOT_READY,
-                f"the query {query.id} has not finished a batch: there is no position to continue from",
-                hint=f"Repeat the statement later. EXPLAIN WHY {query.id}; shows the cause.",
-            )
+            raise no_batch(query.id)
         copy_checkpoint(checkpoint, target, last.batch, SparkPlan.from_json(query.plan))
         return last

@@ -14,10 +14,12 @@ from headrace.core.errors import UserError
 from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine.launch import DriverLaunch
 from headrace.engine.lifecycle import PoolStep, pool_step
 from headrace.engine.pools import Connection, DriverProcess, PoolState
 from headrace.engine.protocol import Message
 from headrace.engine.sizes import resources
+from headrace.engine.standby import Standby
 
 log = structlog.get_logger()
 
@@ -70,6 +72,10 @@ class Drivers:
         self._drivers: dict[str, DriverProcess] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._idle_since: dict[str, float] = {}
+        small = resources("small", settings)
+        self._standbys = [
+            Standby(number, settings, small, command) for number in range(1, settings.pools_standby + 1)
+        ]
         # By name, the id of the pool that rests: another one of that name does not.
         self._resting: dict[str, str] = {}
 
@@ -91,9 +97,21 @@ class Drivers:
                 on_death=self._on_death,
                 command=self._command,
                 warm_up=lambda: not self._has_queries(name),
+                standby=lambda: self._take(pool),
             )
             driver.start()
         return driver
+
+    def start(self) -> None:
+        """Start the processes on standby."""
+        for standby in self._standbys:
+            standby.start()
+
+    def _take(self, pool: ComputePool) -> DriverLaunch | None:
+        """Return a warm process with the resources of a pool; None if there is none."""
+        given = resources(pool.size, self._settings)
+        taken = (standby.take(given) for standby in self._standbys)
+        return next((launch for launch in taken if launch is not None), None)
 
     def rouse(self, name: str) -> None:
         """Start a pool again that ended because it had no queries, with the next `keep` at the latest."""
@@ -131,6 +149,7 @@ class Drivers:
 
     async def stop(self) -> None:
         """End them all."""
+        await asyncio.gather(*(standby.stop() for standby in self._standbys))
         await asyncio.gather(*self._ending.values())
         await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
 

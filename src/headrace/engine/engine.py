@@ -21,6 +21,7 @@ from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
 from headrace.engine.alerts import Alerts
+from headrace.engine.backups import Backup, Backups
 from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.copies import Copies
@@ -28,9 +29,10 @@ from headrace.engine.drivers import Drivers, usable_pool
 from headrace.engine.findings import Finding
 from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.engine.interactive import InteractiveQueries
+from headrace.engine.launch import DRIVER_COMMAND
 from headrace.engine.metrics import QueryMetrics
 from headrace.engine.metrics_history import MetricsHistory
-from headrace.engine.pools import DRIVER_COMMAND, Connection, DriverProcess
+from headrace.engine.pools import Connection, DriverProcess
 from headrace.engine.protocol import (
     Ack,
     ApplyView,
@@ -82,11 +84,17 @@ class Engine:
         )
         self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints, self.functions)
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
+        self._backups = Backups(settings.data_dir.resolve(), catalog, self._copies, self.views)
         self._savepoints = Savepoints(settings.data_dir.resolve() / "savepoints")
         self.history = MetricsHistory(
             settings.data_dir.resolve() / "metrics.sqlite", hours=settings.metrics_hours
         )
-        self.alerts = Alerts(catalog, Egress(settings.egress_allowed), self.findings)
+        self.alerts = Alerts(
+            catalog,
+            Egress(settings.egress_allowed),
+            self.findings,
+            settings.data_dir.resolve() / "alerts.json",
+        )
         self._interactive = InteractiveQueries(
             catalog, settings, self._drivers, self._checkpoints, self.functions
         )
@@ -101,6 +109,7 @@ class Engine:
         self.views.warm_up()
         self._warn_of_memory()
         self._supervisor.start()
+        self._drivers.start()
         self._chores = [asyncio.create_task(self._purge_always(), name="purge views")]
         self._chores.append(asyncio.create_task(self.alerts.run(), name="alerts"))
         self._chores.append(asyncio.create_task(self._expire_always(), name="expire savepoints"))
@@ -169,6 +178,10 @@ class Engine:
     async def drop_savepoint(self, identifier: str) -> None:
         """Delete the files of a savepoint."""
         await asyncio.to_thread(self._savepoints.remove, identifier)
+
+    async def take_backup(self) -> Backup:
+        """Write a backup of the data directory while the queries run. Raises as `Backups.take` does."""
+        return await self._backups.take()
 
     async def continue_from_savepoint(self, identifier: str, query_id: str) -> None:
         """Let a new query continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError 53000, as `Savepoints.restore`

@@ -34,6 +34,7 @@ CODES = (
     "pool_stopped",
     "restarting",
     "state_grows",
+    "state_near_limit",
     "store_away",
     "terminated",
     "watermark_behind",
@@ -53,6 +54,11 @@ _LAG_MIN = 10_000
 _LAG_S = 60.0
 """A lag is a problem if it has this many records and has doubled within this time."""
 _STATE_MIN = 1_000_000
+_NEAR_LIMIT = 0.8
+STATE_REMEDY = (
+    "QUERY WITH ('state.ttl.millis' = …) in a new query removes rows that are not used for that long. The server's operator can raise "
+    "HEADRACE_QUERY_STATE_MB_MAX."
+)
 _HISTORY = 600
 _PHASES = {
     "latestOffset": "asking the source for its end",
@@ -134,6 +140,8 @@ class Subject:
     progress: QueryProgress | None
     now: float
     backlog_bytes_max: int
+    state_bytes_max: int = 0
+    """0 for no limit."""
 
     @property
     def running_s(self) -> float:
@@ -458,6 +466,23 @@ def _state_grows(subject: Subject) -> Finding | None:
         "QUERY WITH ('state.ttl.millis' = …) removes rows that are not used for that long, in a new query.",
         step.id if step is not None else None,
     )
+
+
+@_of_batches
+def _state_near_limit(subject: Subject) -> Finding | None:
+    size = state_size(subject.progress) if subject.progress is not None else 0
+    if not subject.state_bytes_max or size < subject.state_bytes_max * _NEAR_LIMIT:
+        return None
+    return Finding(
+        "state_near_limit",
+        f"the state has {size / 2**20:,.0f} MiB, {size / subject.state_bytes_max:.0%} of the limit at which the query is stopped",
+        STATE_REMEDY,
+    )
+
+
+def state_size(progress: QueryProgress) -> int:
+    """Return the bytes of a query's state, in memory and in files."""
+    return progress.state_bytes + progress.state_file_bytes
 
 
 def _is_unbounded(step: physical.Step) -> bool:

@@ -222,6 +222,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("state_rows", BIGINT, "Rows of state that are kept.", _field("state_rows")),
     Metric("state_bytes", BIGINT, "Memory that the state uses.", _field("state_bytes")),
+    Metric("state_file_bytes", BIGINT, "Size of the files of the state.", _field("state_file_bytes")),
     Metric(
         "late_rows_total",
         BIGINT,

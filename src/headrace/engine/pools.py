@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import re
-import shutil
-import signal
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import psutil
 import structlog
 
-from headrace.core.settings import SECRETS, Settings
+from headrace.core.settings import Settings
+from headrace.engine.launch import DRIVER_COMMAND, KILL_TIMEOUT_S, DriverLaunch, read_frame
 from headrace.engine.lifecycle import backoff_ms, driver_failures
 from headrace.engine.protocol import (
-    DRIVER_FAILED,
     DRIVER_REFUSED,
-    FRAME_BYTES_MAX,
-    FRAME_HEADER,
     Message,
     QueryProgress,
     Ready,
     Rows,
     Shutdown,
-    decode_message,
     encode_frame,
 )
 from headrace.engine.sizes import Resources
-from headrace.runtime.guard import guarded
 
 log = structlog.get_logger()
 
-DRIVER_COMMAND = (sys.executable, "-m", "headrace.engine.driver")
-MESSAGE_BYTES_MAX = 16 * 1024 * 1024
-SOCKET_PATH_MAX = 100
-"""Unix sockets' paths are cut off by the kernel: at 108 bytes on Linux, 104 on macOS."""
-LOG_BYTES_MAX = 16 * 1024 * 1024
 READY_IDLE_S = 60.0
 READY_IDLE_CPU_S = 0.5
 """A driver that is not ready and has used less processor time than this in READY_IDLE_S does not start.
@@ -52,7 +35,6 @@ READY_IDLE_CPU_S = 0.5
 A limit by the clock alone would end every start on a machine that is slow enough.
 """
 STOP_TIMEOUT_S = 15.0
-KILL_TIMEOUT_S = 5.0
 REMOVE_TIMEOUT_S = 5.0
 
 
@@ -96,7 +78,7 @@ class DriverProcess:
     `on_message` gets every message and its payload in order, `Ready` included; `on_death` gets the reason when the process has ended
     though `stop` was not called, after which it is started again with back-off, unless it has refused the server's settings. `given` is
     what each run of it gets, and `command` what to run in place of the real driver. `warm_up` says of each new process whether it should
-    be warm before it takes queries.
+    be warm before it takes queries. `standby` returns a process that is warm already, None if there is none.
     """
 
     def __init__(
@@ -109,10 +91,9 @@ class DriverProcess:
         on_death: Callable[[DriverProcess, str], None],
         command: Sequence[str] = DRIVER_COMMAND,
         warm_up: Callable[[], bool] = lambda: True,
+        standby: Callable[[], DriverLaunch | None] = lambda: None,
     ) -> None:
         self.pool = pool
-        self._folder = settings.data_dir.resolve()
-        self._file_name = re.sub(r"[^A-Za-z0-9_-]", "_", pool)
         self.state = PoolState.STOPPED
         self.message: str | None = None
         self._settings = settings
@@ -121,6 +102,7 @@ class DriverProcess:
         self._on_death = on_death
         self._command = tuple(command)
         self._warm_up = warm_up
+        self._standby = standby
         self._life: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self._ready_at = 0.0
@@ -131,8 +113,6 @@ class DriverProcess:
         self._killed = asyncio.Event()
         self._kill_reason = ""
         self._connection: Connection | None = None
-        self._process: asyncio.subprocess.Process | None = None
-        self._log_start = 0
 
     @property
     def ready(self) -> bool:
@@ -180,11 +160,11 @@ class DriverProcess:
         self._killed.set()
 
     async def _live(self) -> None:
-        failures = 0
+        failures, launch = 0, self._standby()
         while True:
             self._worked = self.refused = False
             try:
-                reason = await self._run()
+                reason = await self._run(launch)
             except OSError as error:
                 reason = f"the driver process could not be started: {error}"
             up_s = time.monotonic() - self._ready_at if self._ready.is_set() else 0.0
@@ -193,8 +173,10 @@ class DriverProcess:
                 return
             self._killed.clear()
             failures = driver_failures(failures, up_s, worked=self._worked)
-            # Settings stay as they are until the server ends: another try would end likewise.
-            delay_ms = None if self.refused else backoff_ms(failures, self._settings)
+            launch = None if self.refused else self._standby()
+            # Settings stay as they are until the server ends: another try would end likewise. A process on standby has passed it.
+            is_first = launch is not None and failures == 1
+            delay_ms = None if self.refused else 0 if is_first else backoff_ms(failures, self._settings)
             if self.refused:
                 reason = f"{reason} STOP and START COMPUTE_POOL to try again, or restart the server."
             self.state, self.message = PoolState.ERRORED, reason
@@ -204,83 +186,36 @@ class DriverProcess:
                 async with asyncio.timeout(None if delay_ms is None else delay_ms / 1000):
                     # Nothing runs that could be killed: it is `stop`.
                     await self._killed.wait()
+                    if launch is not None:
+                        await launch.end()
                     return
             self.state = PoolState.STARTING
 
-    async def _run(self) -> str:
-        """Run one process from start to end; return why it ended."""
-        folder = self._socket_folder()
-        scratch = Path(tempfile.mkdtemp(prefix=f"{self._file_name}-", dir=_made(self._folder / "work")))
-        connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-        connected = asyncio.get_running_loop().create_future()
-
-        def on_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if connected.done():
-                writer.close()
-            else:
-                connected.set_result((reader, writer))
-
-        server = await asyncio.start_unix_server(on_connection, path=folder / "s")
+    async def _run(self, launch: DriverLaunch | None) -> str:
+        """Run one process from start to end, `launch` if there is one; return why it ended."""
+        if launch is not None:
+            launch.take_over(self.pool)
+        else:
+            launch = DriverLaunch(self.pool, self._settings, self._given, self._command)
+            await launch.start(warm_up=self._warm_up())
         try:
-            process = await self._spawn(folder / "s", scratch)
-            try:
-                return await self._watch(process, connected)
-            finally:
-                await asyncio.shield(self._end(process))
+            return await self._watch(launch)
         finally:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
-            server.close()
-            shutil.rmtree(folder, ignore_errors=True)
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True))
+            await asyncio.shield(launch.end())
 
-    async def _spawn(self, path: Path, scratch: Path) -> asyncio.subprocess.Process:
-        settings = self._settings
-        options = {
-            "pool": self.pool,
-            "work_dir": str(scratch),
-            "spark_master": self._given.master,
-            "driver_memory_mb": self._given.heap_mb,
-            "shuffle_partitions": settings.shuffle_partitions,
-            "small_batch_records": settings.small_batch_records,
-            "warm_up": self._warm_up(),
-        }
-        command = [*self._command, "--socket", str(path), "--options", json.dumps(options)]
-        with self._log_file().open("ab") as out:
-            self._log_start = out.tell()
-            self._process = await asyncio.create_subprocess_exec(
-                *guarded(command, grace_s=KILL_TIMEOUT_S),
-                # Never written to: the guard ends the driver when this end closes, be it by our own death.
-                stdin=asyncio.subprocess.PIPE,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-                env=self._environment(),
-            )
-        log.info("driver_started", pool=self.pool, pid=self._process.pid)
-        return self._process
-
-    def _environment(self) -> dict[str, str]:
-        """Return our environment without secrets, but with a cluster's, since a command line can be read by everybody."""
-        inherited = {name: value for name, value in os.environ.items() if name not in SECRETS}
-        secret = self._settings.spark_secret
-        return inherited | ({"HEADRACE_SPARK_SECRET": secret.get_secret_value()} if secret else {})
-
-    async def _watch(
-        self,
-        process: asyncio.subprocess.Process,
-        connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]],
-    ) -> str:
-        exited = asyncio.create_task(process.wait())
-        serving = asyncio.create_task(self._serve(connected))
+    async def _watch(self, launch: DriverLaunch) -> str:
+        exited = asyncio.create_task(launch.process.wait())
+        serving = asyncio.create_task(self._serve(launch))
         becoming_ready = asyncio.create_task(self._ready.wait())
         killed = asyncio.create_task(self._killed.wait())
         tasks: set[asyncio.Task[Any]] = {exited, serving, becoming_ready, killed}
         try:
-            done = await _first_of(tasks, process.pid)
+            done = await _first_of(tasks, launch.process.pid)
             if not done:
-                return f"the driver was not ready, and had done nothing for {READY_IDLE_S:.0f} s; see {self._log_file().name}"
+                return f"the driver was not ready, and had done nothing for {READY_IDLE_S:.0f} s; see {launch.log.name}"
             if done == {becoming_ready}:
                 await asyncio.wait(tasks - done, return_when=asyncio.FIRST_COMPLETED)
             if killed.done() and not exited.done():
@@ -293,75 +228,33 @@ class DriverProcess:
                 return "the driver closed its connection"
             self.refused = exited.result() == DRIVER_REFUSED
             return (
-                self._failure()
-                or f"the driver process ended with code {exited.result()}; see {self._log_file().name}"
+                launch.failure()
+                or f"the driver process ended with code {exited.result()}; see {launch.log.name}"
             )
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(
-        self, connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-    ) -> None:
+    async def _serve(self, launch: DriverLaunch) -> None:
         """Read messages until the connection ends."""
-        reader, writer = await connected
+        reader, writer = await launch.connected
         connection = self._connection = Connection(self.pool, writer)
+        if launch.ready is not None:
+            self._handle(connection, launch.ready, b"")
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                message, payload = await read_frame(reader)
-                if isinstance(message, Ready):
-                    self.state, self.message = PoolState.RUNNING, None
-                    self._ready_at = time.monotonic()
-                    self._ready.set()
-                    log.info(
-                        "driver_ready", pool=self.pool, start_ms=message.start_ms, spark=message.spark_version
-                    )
-                elif isinstance(message, QueryProgress | Rows):
-                    self._worked = True
-                self._on_message(connection, message, payload)
+                self._handle(connection, *await read_frame(reader))
 
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
-        """End the process and everything that it started."""
-        self._process = None
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(KILL_TIMEOUT_S + 1):
-                    await process.wait()
-        # The group is the guard's own session: a JVM that outlived its driver is in it.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-
-    def _socket_folder(self) -> Path:
-        """Return a new folder that only this user may enter, with a path short enough for a socket in it."""
-        run = _made(self._folder / "run")
-        folder = Path(tempfile.mkdtemp(prefix="d-", dir=run))
-        if len(os.fsencode(folder / "s")) > SOCKET_PATH_MAX:
-            folder.rmdir()
-            folder = Path(tempfile.mkdtemp(prefix="headrace-"))
-        return folder
-
-    def _log_file(self) -> Path:
-        """Return the driver's log file; a large one of earlier runs is renamed once."""
-        path = _made(self._folder / "logs") / f"driver-{self._file_name}.log"
-        if self._process is None and path.exists() and path.stat().st_size > LOG_BYTES_MAX:
-            path.replace(path.with_suffix(".log.1"))
-        return path
-
-    def _failure(self) -> str | None:
-        """Return this run's own error from the end of its log."""
-        with suppress(OSError), self._log_file().open("rb") as log_file:
-            log_file.seek(max(self._log_start, log_file.seek(0, os.SEEK_END) - 4096))
-            lines = log_file.read().decode(errors="replace").splitlines()
-            return next(
-                (line.partition(DRIVER_FAILED)[2] for line in reversed(lines) if DRIVER_FAILED in line), None
-            )
-        return None
+    def _handle(self, connection: Connection, message: Message, payload: bytes) -> None:
+        if isinstance(message, Ready):
+            self.state, self.message = PoolState.RUNNING, None
+            self._ready_at = time.monotonic()
+            self._ready.set()
+            log.info("driver_ready", pool=self.pool, start_ms=message.start_ms, spark=message.spark_version)
+        elif isinstance(message, QueryProgress | Rows):
+            self._worked = True
+        self._on_message(connection, message, payload)
 
 
 async def _first_of(tasks: set[asyncio.Task[Any]], pid: int) -> set[asyncio.Task[Any]]:
@@ -384,19 +277,3 @@ def _processor_s(pid: int) -> float:
                 times = each.cpu_times()
                 seconds += times.user + times.system
     return seconds
-
-
-async def read_frame(reader: asyncio.StreamReader) -> tuple[Message, bytes]:
-    """Return the next message and its payload. Raises IncompleteReadError at the end and ValueError for a malformed frame."""
-    body_length, payload_length = FRAME_HEADER.unpack(await reader.readexactly(FRAME_HEADER.size))
-    if body_length > MESSAGE_BYTES_MAX or payload_length > FRAME_BYTES_MAX:
-        raise ValueError(
-            f"expected a frame of at most {FRAME_BYTES_MAX} bytes, found {body_length} + {payload_length}"
-        )
-    message = decode_message(await reader.readexactly(body_length))
-    return message, await reader.readexactly(payload_length)
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder

@@ -66,13 +66,20 @@ class StopQuery(_Message):
 
 class CopyCheckpoint(_Message):
     """Copy the checkpoint of a query between two batches into the folder `target`; answered by `CheckpointCopied`. With `hold` the query
-    begins no batch afterwards: `StopQuery` follows."""
+    begins no batch afterwards: `StopQuery` or `ReleaseQuery` follows."""
 
     type: Literal["copy_checkpoint"] = "copy_checkpoint"
     sequence: int
     query_id: str
     target: str
     hold: bool = False
+
+
+class ReleaseQuery(_Message):
+    """Let a query that `CopyCheckpoint` holds between two batches continue."""
+
+    type: Literal["release_query"] = "release_query"
+    query_id: str
 
 
 class Shutdown(_Message):
@@ -162,6 +169,7 @@ class QueryProgress(_Message):
     output_rows: int | None = None
     state_rows: int = 0
     state_bytes: int = 0
+    state_file_bytes: int = 0
     operators: dict[str, OperatorState] = Field(default_factory=dict)
     steps: list[StepRows] = Field(default_factory=list)
     late_rows: int = 0
@@ -228,6 +236,7 @@ Message = Annotated[
     StartQuery
     | StopQuery
     | CopyCheckpoint
+    | ReleaseQuery
     | Shutdown
     | Ack
     | Ready

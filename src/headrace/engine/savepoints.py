@@ -6,7 +6,6 @@ folder without one is half written. It contains all that the catalog knows about
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
@@ -19,6 +18,7 @@ from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
+from headrace.engine.digests import digests
 
 FORMAT = 1
 """Version of the folder's layout. A later release reads all earlier ones."""
@@ -58,7 +58,7 @@ class Savepoints:
         try:
             folder.mkdir(parents=True)
             last = copy(folder / _CHECKPOINT)
-            manifest = Manifest(last.batch, last.is_interrupted, facts, _digests(folder / _CHECKPOINT))
+            manifest = Manifest(last.batch, last.is_interrupted, facts, digests(folder / _CHECKPOINT))
             content = {"format": FORMAT, **vars(manifest)}
             write_atomically(folder / _MANIFEST, json.dumps(content, indent=1, ensure_ascii=False))
         except BaseException as error:
@@ -95,7 +95,7 @@ class Savepoints:
         """Let a new query continue from a savepoint. Raises as `manifest` does, and UserError XX001 with the name of a changed file."""
         manifest, copy = self.manifest(identifier), self._folder / identifier / _CHECKPOINT
         try:
-            present = _digests(copy)
+            present = digests(copy)
             for name in sorted(manifest.files.keys() | present.keys()):
                 if manifest.files.get(name) != present.get(name):
                     raise _damaged(identifier, name)
@@ -113,16 +113,6 @@ class Savepoints:
     def remove(self, identifier: str) -> None:
         """Delete the files of a savepoint."""
         shutil.rmtree(self._folder / identifier, ignore_errors=True)
-
-
-def _digests(folder: Path) -> dict[str, tuple[int, str]]:
-    digests = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            digests[path.relative_to(folder).as_posix()] = (path.stat().st_size, digest)
-    return digests
 
 
 def _damaged(identifier: str, name: str) -> UserError:

@@ -48,9 +48,12 @@ def memory_mb() -> int:
 def refuse_beyond_memory(
     pool: ComputePool, others: Iterable[ComputePool], settings: Settings, available_mb: int
 ) -> None:
-    """Raise UserError 53000 if the heap of a pool does not fit into memory beside the heaps of the other pools that are to run."""
+    """Raise UserError 53000 if the heap of a pool does not fit into memory beside the heaps of the other pools that are to run, and of the
+    processes on standby."""
     running = [other for other in others if other.id != pool.id and other.desired_state is PoolIntent.RUNNING]
     needed = {item.name: resources(item.size, settings).heap_mb for item in (pool, *running)}
+    if settings.pools_standby:
+        needed["on standby"] = resources("small", settings).heap_mb * settings.pools_standby
     if sum(needed.values()) <= available_mb:
         return
     sizes = ", ".join(f"{name} {heap} MiB" for name, heap in needed.items())

@@ -28,7 +28,7 @@ from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoints import Checkpoints
-from headrace.engine.findings import Finding, Observations, Subject, findings
+from headrace.engine.findings import STATE_REMEDY, Finding, Observations, Subject, findings, state_size
 from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.engine.lifecycle import may_follow, on_failure
 from headrace.engine.metrics import QueryMetrics
@@ -83,6 +83,8 @@ class _Record:
     """First time of each finding that the query has had in all batches since."""
     silent_store: tuple[str, str] | None = None
     """The store that keeps it from going on, and why; until it does something again."""
+    excess: UserError | None = None
+    """Why the run is stopped: the query's state is larger than it may be."""
     allowed_at: CatalogState | None = field(default=None, repr=False)
     """The catalog's state in which its role was seen to be allowed to run it."""
 
@@ -160,6 +162,7 @@ class Supervisor:
             record.metrics,
             time.monotonic(),
             self._settings.backlog_warning_bytes,
+            self._settings.query_state_mb_max * 2**20,
         )
         return findings(subject)
 
@@ -260,7 +263,21 @@ class Supervisor:
         record.silent_store = None
         record.metrics = QueryMetrics.after(earlier, message)
         record.observed.add(message, time.monotonic())
+        if record.excess is None and (excess := self._excess(message)) is not None:
+            record.excess = excess
+            self.wake()
         self._note_findings(message.query_id, record)
+
+    def _excess(self, progress: QueryProgress) -> UserError | None:
+        """Return the error of a query whose state is larger than it may be."""
+        size, limit = state_size(progress), self._settings.query_state_mb_max
+        if not limit or size <= limit * 2**20:
+            return None
+        return UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"the state of the query has {size / 2**20:,.1f} MiB, expected at most {limit} MiB",
+            hint=f"{STATE_REMEDY} RESTART QUERY then continues this one.",
+        )
 
     def _note_findings(self, query_id: str, record: _Record) -> None:
         """Log new findings, and note since when each is there."""
@@ -366,10 +383,15 @@ class Supervisor:
         record = self._records.setdefault(query.id, _Record())
         if record.generation != query.generation:
             record.generation = query.generation
-            record.failures, record.not_before = 0, 0.0
+            record.failures, record.not_before, record.excess = 0, 0.0, None
         if record.run is not None:
             stale = record.run.generation != query.generation
-            if stale or self._held_back(query) or not self._allowed(query, record):
+            if (
+                stale
+                or record.excess is not None
+                or self._held_back(query)
+                or not self._allowed(query, record)
+            ):
                 self._stop(query.id, record.run)
         elif query.actual_state is not QueryState.ERRORED and self._held_back(query):
             if query.actual_state is not QueryState.STOPPED:
@@ -425,6 +447,8 @@ class Supervisor:
                 await self._becomes(query, QueryState.RESTARTING, driver.message)
             return
         try:
+            if record.excess is not None:
+                raise record.excess
             state = self._catalog.snapshot()
             state.policy.refuse_query(query, state.by_id)
             message = self._start_message(query)

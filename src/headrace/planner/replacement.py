@@ -133,6 +133,13 @@ def _obstacles(old: SparkPlan, new: SparkPlan, kept: frozenset[str]) -> Iterator
 def _other_sink(old: SparkPlan, new: SparkPlan) -> Iterator[str]:
     if list(map(_target, old.sinks)) != list(map(_target, new.sinks)):
         yield "the query writes another entity"
+    views = [step for plan in (old, new) for step in plan.sinks if isinstance(step, physical.WriteView)]
+    if any(step.sign for step in views) and _content_of(old) != _content_of(new):
+        yield "the rows of the view have no key, so that a row of the old statement could not be removed by the new one"
+
+
+def _content_of(plan: SparkPlan) -> list[dict[str, Any]]:
+    return [_content(step) for step in plan.steps]
 
 
 def _changed_steps(old: SparkPlan, new: SparkPlan, kept: frozenset[str]) -> Iterator[str]:

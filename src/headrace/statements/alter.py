@@ -75,6 +75,7 @@ def _renamed(target: CatalogObject, name: Identifier, run: Execution) -> Any:
                     definition = views.renamed(relation.definition, old, new)
                     if definition != relation.definition:
                         run.catalog.update_relation(replace(relation, definition=definition))
+            run.catalog.versions.redefine(lambda definition: views.renamed(definition, old, new))
         return changed
 
 

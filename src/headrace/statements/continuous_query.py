@@ -28,10 +28,11 @@ from headrace.catalog.objects import (
 from headrace.catalog.policy import Requirement
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.registry import connector
-from headrace.core.errors import HeadraceError, Span, UserError
+from headrace.core.errors import HeadraceError, InternalError, Span, UserError
 from headrace.core.names import EntityPath, Identifier, RelationName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored, value_of
 from headrace.core.resultset import ResultSet
+from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.engine.drivers import usable_pool
 from headrace.planner import plan_query, state_warning
@@ -219,13 +220,18 @@ def _refuse_frozen(view: Relation, select: Select, run: Execution) -> None:
 
 
 def prepare(
-    statement: CreateRelationAs | InsertInto, run: Execution, other_flows: Sequence[Flow] = ()
+    statement: CreateRelationAs | InsertInto,
+    run: Execution,
+    other_flows: Sequence[Flow] = (),
+    *,
+    view: Relation | None = None,
 ) -> Prepared:
     """Bind, purify and plan a query. Blocks, since it computes and waits for stores. Raises UserError or ExternalError; creates nothing.
 
-    `other_flows` are the flows of the queries that will run with it.
+    `other_flows` are the flows of the queries that will run with it. `view` is the materialized view that exists already, if the statement
+    is to replace the query of one.
     """
-    prepared = _prepared(statement, run)
+    prepared = _prepared(statement, run) if view is None else _prepared_again(statement, view, run)
     prepared = replace(
         prepared,
         side_topics=_missing_side_topics(prepared, run),
@@ -253,10 +259,42 @@ def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepa
     return _prepare_entity(statement, logical, name, run)
 
 
+def _prepared_again(statement: CreateRelationAs | InsertInto, view: Relation, run: Execution) -> Prepared:
+    """Return the query of an existing view with a new statement. Raises UserError 42804 for other columns or another key."""
+    if not isinstance(statement, CreateRelationAs):
+        raise InternalError(f"a view is written by a {type(statement).__name__}")
+    logical = bound(statement.select, run, continuous=True)
+    prepared = _prepare_view(statement, logical, view.name, run, view.id)
+    if prepared.sink.schema != view.schema:
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the statement returns ({_columns(prepared.sink.schema)}), expected the columns and the key of the materialized view "
+            f"{view.name}: ({_columns(view.schema)})",
+            hint="Name and CAST the columns as the view has them, or create another view.",
+            span=statement.select.span,
+        )
+    relation = prepared.relation
+    definition = relation.definition if relation is not None else None
+    return replace(prepared, relation=replace(view, definition=definition))
+
+
+def _columns(schema: Schema) -> str:
+    columns = [
+        f"{printed(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}"
+        for column in schema.columns
+    ]
+    key = [f"PRIMARY KEY ({', '.join(map(printed, schema.primary_key))})"] if schema.primary_key else []
+    return ", ".join([*columns, *key])
+
+
 def _prepare_view(
-    statement: CreateRelationAs, logical: LogicalPlan, name: RelationName, run: Execution
+    statement: CreateRelationAs,
+    logical: LogicalPlan,
+    name: RelationName,
+    run: Execution,
+    identifier: str | None = None,
 ) -> Prepared:
-    identifier = str(uuid.uuid4())
+    identifier = identifier or str(uuid.uuid4())
     types = [scan.store_type for scan in logical.scans if scan.store_type]
     kind = connector(types[0]) if types else None
     sink = view_sink(logical, name=name, properties=statement.properties, view_id=identifier, connector=kind)

@@ -26,6 +26,7 @@ MODULES = (
     "alter",
     "api_token",
     "application",
+    "backup",
     "compute_pool",
     "continuous_query",
     "copying",

@@ -11,13 +11,13 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.lineage import lineage
 from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import described
-from headrace.catalog.objects import Query, QueryKind
+from headrace.catalog.objects import Query, QueryKind, Relation, ViewDefinition
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, Span, UserError
-from headrace.core.names import Identifier, QualifiedName
+from headrace.core.names import Identifier, QualifiedName, printed
 from headrace.core.sqlstate import SqlState
 from headrace.planner import plan_query
-from headrace.planner.physical import SparkPlan, WriteEntity, WriteRows
+from headrace.planner.physical import SparkPlan, WriteEntity, WriteRows, WriteView
 from headrace.planner.replacement import Comparison, compare
 from headrace.planner.sinks import EntitySink, TableSink
 from headrace.sql import parse
@@ -51,22 +51,29 @@ class Replacement:
 def of_replacement(statement: ReplaceQuery, run: Execution) -> Iterator[Requirement]:
     """Yield OWNERSHIP of the query, and the privileges that its new statement requires now and at every start."""
     query = run.query(statement.reference)
-    yield Requirement(Privilege.OWNERSHIP, query)
+    yield from _of_owned(query, run)
     _refuse_kind(query, statement.reference.span)
     within = _within(query, run)
-    yield from of_query(_insertion(statement, query), within)
+    yield from of_query(_written(statement, query), within)
+
+
+def _of_owned(query: Query, run: Execution) -> Iterator[Requirement]:
+    """Yield OWNERSHIP of the query, and of the view that it writes: the view's definition changes with the query."""
+    yield Requirement(Privilege.OWNERSHIP, query)
+    if (view := _view(query, run)) is not None:
+        yield Requirement(Privilege.OWNERSHIP, view)
 
 
 def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
     """Bind, purify and plan the new statement of a query, and compare the plans. Blocks; changes nothing.
 
-    Raises UserError as `prepare` does, 0A000 for the query of a view or an application, 3D008 for another name of the query.
+    Raises UserError as `prepare` does, 0A000 for the query of an application, 3D008 for another name of the query.
     """
     query = run.query(statement.reference)
     _refuse_kind(query, statement.reference.span)
-    within, insertion = _within(query, run), _insertion(statement, query)
+    within, written = _within(query, run), _written(statement, query)
     refuse_resume(bound(statement.select, within, continuous=True).properties.resume, "a query that exists")
-    prepared, old = prepare(insertion, within), SparkPlan.from_json(query.plan)
+    prepared, old = prepare(written, within, view=_view(query, run)), SparkPlan.from_json(query.plan)
     name = prepared.logical.properties.name
     if name is not None and name != query.name:
         raise UserError(
@@ -78,18 +85,15 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
             span=statement.select.query_properties.span(dialect.QUERY_NAME.name),
         )
     prepared = _with_sink_of(old, prepared)
-    (written,) = parse(query.sql)
-    if not isinstance(written, CreateRelationAs | InsertInto):
-        raise InternalError(f"expected a statement with a query, found {type(written).__name__}")
     successor = replace(
         query,
-        sql=replace(written, select=statement.select).sql(),
+        sql=replace(_statement(query), select=statement.select).sql(),
         plan=prepared.plan.to_json(),
         sources=tuple(dict.fromkeys(relation.name for relation in prepared.logical.relations)),
-        needs=tuple(run.policy.need(requirement) for requirement in of_query(insertion, within)),
+        needs=tuple(run.policy.need(requirement) for requirement in of_query(written, within)),
         lineage=lineage(prepared.logical.root),
     )
-    return Replacement(prepared, successor, compare(old, prepared.plan))
+    return Replacement(prepared, successor, _compared(query, successor))
 
 
 @handles(ReplaceQuery, requires=of_replacement)
@@ -161,10 +165,7 @@ def _refuse_other_properties(create: CreateRelationAs, query: Query) -> None:
         )
 
 
-@handles(
-    RollBackQuery,
-    requires=lambda statement, run: [Requirement(Privilege.OWNERSHIP, run.query(statement.reference))],
-)
+@handles(RollBackQuery, requires=lambda statement, run: _of_owned(run.query(statement.reference), run))
 async def roll_back_query(statement: RollBackQuery, run: Execution) -> Outcome:
     """Continue a query with the statement of an earlier version, as a new version."""
     successor = await asyncio.to_thread(_rolled_back, statement, run)
@@ -178,26 +179,52 @@ def _within(query: Query, run: Execution) -> Execution:
 
 
 def _refuse_kind(query: Query, span: Span | None) -> None:
-    kinds = {
-        QueryKind.APPLICATION: "an application",
-        QueryKind.CREATE_MATERIALIZED_VIEW_AS: "a materialized view",
-    }
-    if query.kind in kinds:
+    if query.kind is QueryKind.APPLICATION:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query of {kinds[query.kind]} cannot be replaced yet",
+            "the query of an application cannot be replaced yet",
             hint="TERMINATE it, and create it again under another name.",
             span=span,
         )
 
 
-def _insertion(statement: ReplaceQuery, query: Query) -> InsertInto:
-    """Return the new statement as an INSERT into the query's relation, with the relation's and the query's properties."""
-    (written,) = parse(query.sql)
-    entries = written.properties.entries if isinstance(written, CreateRelationAs | InsertInto) else ()
-    kept = tuple(entry for entry in entries if entry.key == dialect.ALLOW_CYCLE.name)
+def _view(query: Query, run: Execution) -> Relation | None:
+    """Return the materialized view that a query writes; None if it writes something else."""
+    is_view = query.kind is QueryKind.CREATE_MATERIALIZED_VIEW_AS
+    return run.catalog.relation(query.sink) if is_view else None
+
+
+def _statement(query: Query) -> CreateRelationAs | InsertInto:
+    (statement,) = parse(query.sql)
+    if not isinstance(statement, CreateRelationAs | InsertInto):
+        raise InternalError(f"expected a statement with a query, found {type(statement).__name__}")
+    return statement
+
+
+def _written(statement: ReplaceQuery, query: Query) -> CreateRelationAs | InsertInto:
+    """Return the statement that the replacement stands for: the creation of the query's view with another SELECT, or an INSERT into the
+    query's relation, with the relation's and the query's properties."""
+    present = _statement(query)
+    if query.kind is QueryKind.CREATE_MATERIALIZED_VIEW_AS and isinstance(present, CreateRelationAs):
+        # The view keeps the text as its definition.
+        changed = replace(present, select=statement.select, span=statement.span)
+        return replace(changed, text=changed.sql())
+    kept = tuple(entry for entry in present.properties.entries if entry.key == dialect.ALLOW_CYCLE.name)
     name = QualifiedName(tuple(Identifier(part, statement.reference.span) for part in query.sink.path))
     return InsertInto(statement.span, statement.text, name, Properties(kept), statement.select)
+
+
+def _compared(query: Query, successor: Query) -> Comparison:
+    """Compare a query with the query that is to continue from its checkpoint."""
+    plan = SparkPlan.from_json(successor.plan)
+    comparison = compare(SparkPlan.from_json(query.plan), plan)
+    keys = {name for step in plan.sinks if isinstance(step, WriteView) for name in step.key_columns}
+    before, after = ({each for each in of.lineage if each.column in keys} for of in (query, successor))
+    changed = sorted({str(each.column) for each in before ^ after})
+    obstacles = [
+        f"the key column {printed(name)} of the view is computed from other columns" for name in changed
+    ]
+    return replace(comparison, obstacles=(*comparison.obstacles, *obstacles))
 
 
 def _with_sink_of(old: SparkPlan, prepared: Prepared) -> Prepared:
@@ -227,7 +254,8 @@ def _replace(replacement: Replacement, run: Execution) -> None:
     schemas = registered_schemas(prepared, run)
     plan = pinned(prepared.plan, schemas, prepared.plan.sink)
     make_sink(prepared, run)
-    _kept(replace(successor, plan=plan.to_json()), run)
+    definition = prepared.relation.definition if prepared.relation is not None else None
+    _kept(replace(successor, plan=plan.to_json()), definition, run)
 
 
 def _rolled_back(statement: RollBackQuery, run: Execution) -> Query:
@@ -243,19 +271,17 @@ def _rolled_back(statement: RollBackQuery, run: Execution) -> Query:
             span=statement.span,
         )
     successor = run.catalog.versions.successor(query, versions[statement.version])
-    _refuse_anew(
-        compare(SparkPlan.from_json(query.plan), SparkPlan.from_json(successor.plan)), statement.span
-    )
-    _kept(successor, run)
+    _refuse_anew(_compared(query, successor), statement.span)
+    _kept(successor, versions[statement.version].definition, run)
     return successor
 
 
-def _kept(successor: Query, run: Execution) -> None:
+def _kept(successor: Query, definition: ViewDefinition | None, run: Execution) -> None:
     """Store the new version. Raises UserError 42501 if the query's role may not run it."""
     with run.catalog.transaction():
         state = run.catalog.snapshot()
         state.policy.refuse_query(successor, state.by_id)
-        run.catalog.versions.replace(successor)
+        run.catalog.versions.replace(successor, definition)
 
 
 def _answer(successor: Query, notes: list[str]) -> Outcome:

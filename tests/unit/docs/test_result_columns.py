@@ -21,6 +21,7 @@ from tests.clients.test_documented_answers import WITH_A_BROKER
 
 ORGADMIN = Principal("admin", ("orgadmin",), "orgadmin")
 MEMBERS = [
+    "CREATE BACKUP",
     "UPDATE ORGANIZATION headrace WITH ('description' = 'ours')",
     "ALTER ORGANIZATION headrace RENAME TO acme",
     "ALTER ORGANIZATION acme RENAME TO headrace",

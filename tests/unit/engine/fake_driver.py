@@ -1,6 +1,7 @@
 """A driver process without Spark: it uses the real protocol, and the name of a query's first entity selects its behaviour.
 
-`runs`; `late` (its rows are); `user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second
+`runs`; `late` (its rows are); `large` (its state is);
+`user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second
 start on); `ends` (ends without an error); `waits` (for its store, until there is a file `answers`); `races` (fails in its first
 generation just as it is stopped);
 `rows` (sends rows until told to stop); `view` (applies the epoch in `epoch.arrow` to the view of the last step);
@@ -141,6 +142,8 @@ class FakeDriver:
         else:
             for batch in range(2):
                 done = {"input_rows": 10, "input_rows_per_second": 1.0, "batch_duration_ms": 1}
+                if what == "large":
+                    done |= {"state_bytes": 2**20, "state_file_bytes": 2**20}
                 if what == "late":
                     done |= {"input_rows": 500, "late_rows": 490, "watermark_ms": 4102444800000}
                 self.send("query_progress", query_id=query, batch_id=batch, **done)

@@ -89,6 +89,16 @@ def test_a_held_query_begins_no_batch_until_it_is_stopped(
         following.result()
 
 
+def test_a_held_query_continues_when_it_is_released(query: BatchBorder) -> None:
+    query.call(batch_of, timeout_s=60, hold=True)
+    with ThreadPoolExecutor() as threads:
+        following = threads.submit(query.enter, 3)
+        time.sleep(0.1)
+        assert not following.done()
+        query.release()
+        following.result()
+
+
 def test_an_error_of_the_work_is_the_callers(query: BatchBorder) -> None:
     def fail(_: Border) -> None:
         raise OSError("disk")

@@ -68,6 +68,24 @@ async def test_an_error_of_the_user_ends_a_query_until_it_is_restarted(bench: Be
     await bench.until(lambda: len(bench.journal("start", query)) == 2)
 
 
+async def test_a_query_whose_state_is_too_large_is_stopped_until_it_is_restarted(bench: Bench) -> None:
+    await bench.engine.stop()
+    bench.settings = bench.settings.model_copy(update={"query_state_mb_max": 1})
+    bench.engine = bench.new_engine()
+    await bench.engine.start()
+    large, other = bench.query("large"), bench.query("runs")
+    await bench.until_state(large, S.ERRORED)
+    stopped = bench.stored_query(large)
+    assert stopped.sqlstate == "53000"
+    assert "the state of the query has 2.0 MiB, expected at most 1 MiB" in (stopped.message or "")
+    assert "HEADRACE_QUERY_STATE_MB_MAX" in (stopped.message or "")
+    await bench.until_state(other, S.RUNNING)
+    bench.catalog.request_restart(large)
+    bench.engine.wake()
+    await bench.until(lambda: len(bench.journal("start", large)) == 2)
+    await bench.until_state(large, S.ERRORED)
+
+
 async def test_an_error_of_a_store_restarts_a_query_after_growing_delays(bench: Bench) -> None:
     await bench.engine.start()
     query = bench.query("external")
@@ -246,7 +264,8 @@ async def test_a_query_that_does_not_end_is_ended_with_its_driver(bench: Bench) 
 async def test_a_driver_that_does_not_end_when_asked_is_ended_and_its_folder_removed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr("headrace.engine.pools.KILL_TIMEOUT_S", 0.5)
+    for module in ("pools", "launch"):
+        monkeypatch.setattr(f"headrace.engine.{module}.KILL_TIMEOUT_S", 0.5)
     monkeypatch.setattr("headrace.engine.pools.STOP_TIMEOUT_S", 0.7)
     await bench.engine.start()
     query = bench.query(what)

@@ -79,7 +79,9 @@ def findings_of(
         observed.add(batch, at)
     last = batches[-1][1] if batches else None
     return findings(
-        Subject(of or query(), SparkPlan.model_validate(plan.model_dump()), observed, last, now, 2**20)
+        Subject(
+            of or query(), SparkPlan.model_validate(plan.model_dump()), observed, last, now, 2**20, 10 * 2**20
+        )
     )
 
 
@@ -241,6 +243,14 @@ def test_a_healthy_query_has_none(text: str, batches: list[tuple[float, QueryPro
             610.0,
             "the state has 1,500,000 rows, 500,000 more than 10 minutes ago",
             "'state.ttl.millis'",
+        ),
+        (
+            "state_near_limit",
+            GROUPS,
+            [(5.0, progress(state_bytes=2 * 2**20, state_file_bytes=7 * 2**20))],
+            20.0,
+            "the state has 9 MiB, 90% of the limit",
+            "HEADRACE_QUERY_STATE_MB_MAX",
         ),
     ],
 )

@@ -62,6 +62,71 @@ async def test_a_start_with_heaps_beyond_memory_says_so(bench: Bench) -> None:
     assert "HEADRACE_DRIVER_MEMORY_MB" in line["hint"]
 
 
+def pids(bench: Bench, name: str) -> list[int]:
+    """The processes that were started under a name, whatever they do now."""
+    return [line["pid"] for line in bench.journal("ready") if line["options"]["pool"] == name]
+
+
+async def with_standby(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the engine with a process on standby, and wait until it is warm."""
+    monkeypatch.setattr("headrace.engine.standby.DELAY_S", 0.1)
+    await bench.engine.stop()
+    bench.settings = bench.settings.model_copy(
+        update={"pools_standby": 1, "restart_backoff_ms": 60_000, "restart_backoff_max_ms": 60_000}
+    )
+    bench.engine = bench.new_engine()
+    await bench.engine.start()
+    await bench.until_pool("default_pool", "running")
+    await bench.until(lambda: pids(bench, "standby-1"))
+
+
+async def test_a_pool_whose_driver_dies_continues_in_the_process_on_standby(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await with_standby(bench, monkeypatch)
+    query = bench.query("runs")
+    await bench.until_state(query, S.RUNNING)
+    (first,), (standby,) = pids(bench, "default_pool"), pids(bench, "standby-1")
+    assert bench.journal("start", query)[0]["pid"] == first
+    os.kill(first, signal.SIGKILL)
+    # Without waiting for the delay of a restart, which is a minute here.
+    await bench.until(lambda: len(bench.journal("start", query)) == 2)
+    await bench.until_state(query, S.RUNNING)
+    assert bench.journal("start", query)[1]["pid"] == standby
+    assert bench.engine.pool_state("default_pool") == ("running", None)
+    logs = {path.name for path in (bench.folder / "logs").iterdir()}
+    assert {"driver-default_pool.log", "driver-default_pool.log.1"} <= logs
+
+    await bench.until(lambda: len(pids(bench, "standby-1")) == 2)
+    await bench.engine.stop()
+    assert not any(map(psutil.pid_exists, [first, *pids(bench, "standby-1")]))
+    assert [*(bench.folder / "work").iterdir(), *(bench.folder / "run").iterdir()] == []
+
+
+async def test_a_pool_that_starts_takes_the_process_on_standby_if_it_is_small(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await with_standby(bench, monkeypatch)
+    bench.catalog.create_compute_pool(ComputePool("wide", "medium", "sysadmin", NOW, NOW))
+    bench.engine.wake()
+    await bench.until_pool("wide", "running")
+    bench.pool("narrow")
+    await bench.until_pool("narrow", "running")
+    assert len(pids(bench, "wide")) == 1
+    assert pids(bench, "narrow") == []
+
+
+async def test_a_process_on_standby_that_dies_is_started_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.engine.standby.backoff_ms", lambda _failures, _settings: 10)
+    await with_standby(bench, monkeypatch)
+    (standby,) = pids(bench, "standby-1")
+    os.kill(standby, signal.SIGKILL)
+    await bench.until(lambda: len(pids(bench, "standby-1")) == 2)
+    assert bench.engine.pool_state("default_pool") == ("running", None)
+
+
 async def test_stop_ends_the_queries_before_the_process_and_start_takes_them_on(bench: Bench) -> None:
     await bench.engine.start()
     bench.pool("reports")

@@ -21,6 +21,7 @@ TEMPORAL = (
 )
 CHANGES = "CREATE CHANGELOG c AS SELECT maker, COUNT(*) AS n, SUM(seats) AS seats FROM planes GROUP BY maker"
 ROWS = "CREATE STREAM s AS SELECT carrier, delay FROM flights"
+PAIRS = "CREATE MATERIALIZED VIEW v AS SELECT f.carrier, a.note FROM flights f FULL JOIN arrivals a ON f.carrier = a.carrier"
 BOTH = "CREATE STREAM s AS SELECT carrier FROM flights UNION ALL SELECT carrier FROM arrivals"
 
 
@@ -141,6 +142,11 @@ def test_what_leaves_positions_and_state_as_they_are_is_compatible(old: str, new
             changed(ROWS, "AS SELECT", "WITH ('topic' = 'other') AS SELECT"),
             "the query writes another entity",
         ),
+        (
+            PAIRS,
+            changed(PAIRS, "a.note", "lower(a.note) AS note"),
+            "the rows of the view have no key",
+        ),
     ],
 )
 def test_an_obstacle_is_named(old: str, new: str, obstacle: str) -> None:
@@ -153,6 +159,10 @@ def test_a_plan_without_a_list_of_its_aggregations_keeps_its_text() -> None:
     assert compare(stored, old).is_compatible
     (obstacle,) = compare(stored, planned(f"{COUNTS} HAVING COUNT(*) > 3")).obstacles
     assert obstacle == "an earlier release created the query, and its plan does not list its aggregations"
+
+
+def test_a_view_without_a_key_is_compatible_with_itself() -> None:
+    assert compared(PAIRS, PAIRS).is_compatible
 
 
 def test_explain_lists_the_class_its_reasons_and_the_steps() -> None:

@@ -20,6 +20,7 @@ from headrace.sql.statements.api_token import (
     ListApiTokens,
 )
 from headrace.sql.statements.application import Application, CreateVirtual
+from headrace.sql.statements.backup import CreateBackup
 from headrace.sql.statements.compute_pool import (
     CreateComputePool,
     DescribeComputePool,
@@ -268,6 +269,7 @@ STATEMENTS = [
     ('alter query d."Q" as with x as (select a from r) select a from x', ReplaceQuery),
     ("ALTER QUERY q ROLLBACK TO VERSION 12", RollBackQuery),
     ("TERMINATE QUERY q WITH SAVEPOINT s", TerminateQuery),
+    ("CREATE BACKUP", CreateBackup),
     (f"CREATE SAVEPOINT s ON QUERY {QUERY_ID}", CreateSavepoint),
     ('create savepoint if not exists "S" on query d.public."Q"', CreateSavepoint),
     (f"CREATE SAVEPOINT IF NOT EXISTS s FROM '{QUERY_ID}'", ImportSavepoint),

@@ -15,7 +15,8 @@ from harness.session import Session
 from headrace.catalog.access import Grant, Privilege
 from headrace.catalog.objects import Query
 from headrace.connectors.egress import Egress
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.sqlstate import SqlState
 from headrace.engine.alerts import PENDING_MAX, TRIES, Alerts
 from headrace.engine.findings import Finding
 
@@ -62,9 +63,12 @@ def receiver() -> Iterator[Receiver]:
 class Rig:
     """Alerts over findings that a test sets."""
 
-    def __init__(self, session: Session, egress: Egress | None = None) -> None:
+    def __init__(self, session: Session, egress: Egress | None = None, grace_s: float = 0) -> None:
         self.findings: list[Finding] = []
-        self.alerts = Alerts(session.catalog, egress or Egress(), self._of, first_delay_s=0.001)
+        file = session.engine.alerts._file
+        self.alerts = Alerts(
+            session.catalog, egress or Egress(), self._of, file, first_delay_s=0.001, grace_s=grace_s
+        )
         self._catalog = session.catalog
 
     def _of(self, _query: Query) -> list[Finding]:
@@ -174,6 +178,53 @@ async def test_an_address_that_is_not_allowed_is_refused_at_each_request(
         await session.run("CREATE ALERT b ON QUERY copied WITH ('url' = 'http://169.254.169.254/latest')")
 
 
+async def test_a_host_that_is_not_known_is_looked_up_again(
+    session: Session, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await session.run(COPY)
+    await session.run(f"CREATE ALERT a ON QUERY copied WITH ('url' = '{receiver.url}')")
+    answers = iter([False, False, True])
+
+    def addresses(host: str, _port: int) -> list[str]:
+        if not next(answers):
+            raise ExternalError(SqlState.REMOTE_UNAVAILABLE, f"the host {host} is not known")
+        return [host]
+
+    rig = Rig(session)
+    monkeypatch.setattr(Egress, "addresses", lambda _self, host, port: addresses(host, port))
+    await rig.look(STOPPED)
+    assert receiver.reports == [("errored", "firing")]
+    assert rig.delivery().error is None
+
+
+async def test_a_restart_repeats_no_report_that_was_accepted(session: Session, receiver: Receiver) -> None:
+    await session.run(COPY)
+    await session.run(f"CREATE ALERT a ON QUERY copied WITH ('url' = '{receiver.url}')")
+    await Rig(session).look(STOPPED)
+    receiver.statuses = [404]
+    await Rig(session).look()
+    assert receiver.reports == [("errored", "firing"), ("errored", "resolved")]
+
+    # The end was not accepted. In the first time after a start, a finding that is absent may only not be there yet.
+    patient = Rig(session, grace_s=60)
+    await patient.look()
+    await patient.look(STOPPED)
+    assert len(receiver.reports) == 2
+    await Rig(session).look()
+    await Rig(session).look()
+    assert receiver.reports[2:] == [("errored", "resolved")]
+    await Rig(session).look(STOPPED)
+    assert receiver.reports[3:] == [("errored", "firing")]
+
+
+async def test_a_damaged_file_of_accepted_reports_is_as_none(session: Session, receiver: Receiver) -> None:
+    await session.run(COPY)
+    await session.run(f"CREATE ALERT a ON QUERY copied WITH ('url' = '{receiver.url}')")
+    session.engine.alerts._file.write_text('{"x": 1}')
+    await Rig(session).look(STOPPED)
+    assert receiver.reports == [("errored", "firing")]
+
+
 async def test_who_may_not_describe_a_query_gets_no_reports(session: Session, receiver: Receiver) -> None:
     await session.run(COPY)
     session.catalog.create_role("pager", "sysadmin")
@@ -202,7 +253,8 @@ async def test_an_alert_that_is_dropped_sends_nothing_more(session: Session, rec
 async def test_the_task_looks_until_it_is_cancelled(session: Session, receiver: Receiver) -> None:
     await session.run(COPY)
     await session.run(f"CREATE ALERT a ON QUERY copied WITH ('url' = '{receiver.url}')")
-    alerts = Alerts(session.catalog, Egress(), lambda _query: [STOPPED], interval_s=0.01)
+    file = session.engine.alerts._file
+    alerts = Alerts(session.catalog, Egress(), lambda _query: [STOPPED], file, interval_s=0.01)
     task = asyncio.create_task(alerts.run())
     while not receiver.requests:
         await asyncio.sleep(0.01)

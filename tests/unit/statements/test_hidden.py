@@ -189,6 +189,7 @@ NAMES_NOTHING_HIDDEN = {
     "ListAlerts",
     # The organization's administrator, who knows everything.
     "ImportSavepoint",
+    "CreateBackup",
     "ListComputePools",
     "ListApiTokens",
     "ListInvitations",

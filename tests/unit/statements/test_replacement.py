@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from harness.session import Session
-from headrace.catalog.objects import Principal, Query
+from headrace.catalog.objects import Principal, Query, ViewDefinition
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
@@ -95,13 +97,90 @@ async def test_a_statement_with_an_error_changes_nothing(
     await refused(copying, text, state)
 
 
-async def test_the_query_of_a_view_is_not_replaced_yet(session: Session) -> None:
-    await session.run(
-        "CREATE MATERIALIZED VIEW shop.public.v WITH ('query.name' = copy) AS "
-        "SELECT n FROM shop.public.orders WITH ('starting.position' = 'earliest')"
+VIEW = (
+    "CREATE MATERIALIZED VIEW shop.public.v WITH ('query.name' = 'copy') AS "
+    "SELECT n, COUNT(*) AS c FROM shop.public.orders WITH ('starting.position' = 'earliest') GROUP BY n"
+)
+GROUPED = "SELECT n, COUNT(*) * 2 AS c FROM orders WITH ('starting.position' = 'earliest') GROUP BY n"
+
+
+def definition(session: Session) -> ViewDefinition:
+    (view,) = (each for each in session.catalog.relations() if each.definition is not None)
+    assert view.definition is not None
+    return view.definition
+
+
+async def test_a_view_changes_its_definition_with_its_query_and_goes_back_to_it(session: Session) -> None:
+    await session.run(VIEW)
+    first, view_id = definition(session), stored(session).uses
+
+    await session.run("USE DATABASE shop")
+    await session.run(f"ALTER QUERY copy AS {GROUPED}")
+    changed = ViewDefinition(
+        "CREATE MATERIALIZED VIEW shop.public.v WITH ('query.name' = 'copy') AS " + GROUPED, "shop", "public"
     )
-    error = await refused(session, f"ALTER QUERY copy AS {MORE}", SqlState.FEATURE_NOT_SUPPORTED)
-    assert "the query of a materialized view cannot be replaced yet" in error.message
+    assert (definition(session), stored(session).uses) == (changed, view_id)
+    assert stored(session).sql == changed.sql
+
+    # Renamed in the definitions of all versions, so that going back means the same relation.
+    await session.run("ALTER RELATION shop.public.orders RENAME TO sales")
+    await session.run("ALTER QUERY copy ROLLBACK TO VERSION 1")
+    assert definition(session).sql == first.sql.replace("shop.public.orders", "shop.public.sales").replace(
+        "sales WITH", "sales AS orders WITH"
+    )
+
+    query = stored(session)
+    await session.run(
+        f"ALTER QUERY copy AS {GROUPED.replace('orders', 'sales AS orders')} HAVING COUNT(*) > 1"
+    )
+    before = definition(session)
+    assert session.catalog.versions.go_back(stored(session), "it failed")
+    assert definition(session) != before
+    assert (definition(session).sql, stored(session).plan) == (
+        session.catalog.versions.of(query)[0].definition.sql,  # type: ignore[union-attr]
+        query.plan,
+    )
+
+
+@pytest.mark.parametrize(
+    ("select", "state", "reason"),
+    [
+        (
+            "SELECT n, CAST(COUNT(*) AS INTEGER) AS c FROM shop.public.orders GROUP BY n",
+            SqlState.DATATYPE_MISMATCH,
+            "expected the columns and the key of the materialized view shop.public.v: (n BIGINT",
+        ),
+        (
+            "SELECT n + 1 AS n, COUNT(*) AS c FROM shop.public.orders GROUP BY n + 1",
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "the GROUP BY changes",
+        ),
+        (
+            "SELECT n, COUNT(*) AS c FROM shop.public.orders WHERE n > 1 GROUP BY n",
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "the rows that are grouped change",
+        ),
+    ],
+)
+async def test_a_view_refuses_what_its_rows_do_not_fit(
+    session: Session, select: str, state: SqlState, reason: str
+) -> None:
+    await session.run(VIEW)
+    before = definition(session)
+    error = await refused(session, f"ALTER QUERY copy AS {select}", state)
+    assert reason in error.message
+    assert definition(session) == before
+
+
+@pytest.mark.parametrize(
+    "text", ["ALTER QUERY copy AS SELECT n FROM orders", "ALTER QUERY copy ROLLBACK TO VERSION 1"]
+)
+async def test_the_query_of_a_view_is_replaced_by_the_owner_of_both(session: Session, text: str) -> None:
+    await session.run(VIEW)
+    (view,) = (each for each in session.catalog.relations() if each.definition is not None)
+    session.catalog.update_relation(dataclasses.replace(view, owner="orgadmin"))
+    error = await refused(session, text, SqlState.RELATION_NOT_FOUND)
+    assert error.message == "the materialized view shop.public.v does not exist or is not authorized"
 
 
 async def test_going_back_is_a_new_version_of_the_old_statement(copying: Session) -> None:
@@ -149,8 +228,9 @@ async def test_or_replace_creates_what_is_missing_and_refuses_what_no_query_crea
     await session.run(create)
     (query,) = session.catalog.queries()
     assert query.sql == create.replace("OR REPLACE ", "")
+    again = await session.rows(create, "Summary")
+    assert again == [(f"query {query.id} has this statement already",)]
     for text, state in (
-        (create, SqlState.FEATURE_NOT_SUPPORTED),
         (create.replace("MATERIALIZED VIEW", "STREAM"), SqlState.RELATION_NOT_FOUND),
         (create.replace("public.v", 'public."Best"'), SqlState.QUERY_NOT_FOUND),
         (

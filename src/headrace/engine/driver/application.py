@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headrace.engine.checkpoint_copy import PARTS, Border, border, no_batch
 from headrace.engine.driver.channel import Channel
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.query import EARLIER_RUN_S, Run, RunningQuery
@@ -85,6 +86,25 @@ class RunningApplication:
     def stop(self) -> None:
         """Asks all parts to end; `QueryEnded` follows when they have."""
         _at_once([part.stop for part in self._parts])
+
+    def copy_checkpoint(self, target: Path, *, hold: bool) -> Border:
+        """Copy the checkpoint of each part that has finished a batch, as for a query: each between two batches of its own.
+
+        Returns the border of the last one. Raises UserError 3E003 if no part has finished a batch.
+        """
+        last: Border | None = None
+        for part in self._parts:
+            folder = Path(part.checkpoint)
+            if border(folder) is not None:
+                last = part.copy_checkpoint(target / PARTS / folder.name, hold=hold)
+        if last is None:
+            raise no_batch(self.id)
+        return last
+
+    def release(self) -> None:
+        """Continue after `copy_checkpoint` with `hold`."""
+        for part in self._parts:
+            part.release()
 
     def look_at_stores(self, watch: StoreWatch) -> None:
         """Check the stores of each part, as for a query."""
@@ -171,7 +191,7 @@ class _PartChannel:
 
 def _part_of(start: StartQuery, plan: SparkPlan) -> StartQuery:
     name = plan.sink.id
-    checkpoint = str(Path(start.checkpoint, "parts", name)) if start.checkpoint else ""
+    checkpoint = str(Path(start.checkpoint, PARTS, name)) if start.checkpoint else ""
     changed = {"query_id": f"{start.query_id}-{name}", "checkpoint": checkpoint, "plan": plan}
     return start.model_copy(update=changed)
 
@@ -205,6 +225,7 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
         watermark_ms=min(watermarks, default=None),
         state_rows=summed("state_rows", last),
         state_bytes=summed("state_bytes", last),
+        state_file_bytes=summed("state_file_bytes", last),
         output_rows=sum(outputs) if outputs else None,
         operators={
             f"{part_name(part)} {operator}": state

@@ -16,7 +16,8 @@ from headrace.engine.checkpoint_copy import Border, border
 T = TypeVar("T")
 POLL_S = 0.02
 HOLD_S = 120.0
-"""How long a query waits at a border for the request to stop. It follows at once, unless the server cannot write to its catalog."""
+"""How long a query waits at a border for the request to stop or to continue. It follows at once, unless the server cannot write to its
+catalog."""
 
 
 class BatchBorder:
@@ -37,17 +38,22 @@ class BatchBorder:
     def enter(self, batch: int) -> None:
         """Do the work that waits for a border; to be called at the start of each batch, before it has an effect.
 
-        Returns at a held border when the query is to stop, or HOLD_S later.
+        Returns at a held border when the query is to stop or is released, or HOLD_S later.
         """
         with self._lock:
             self._entered = batch
             if self._waiting and batch > 0:
                 self._work(Border(batch - 1, is_interrupted=False))
-        self._stopping.wait(max(0.0, self._held_until - time.monotonic()))
+        while time.monotonic() < self._held_until and not self._stopping.wait(POLL_S):
+            pass
+
+    def release(self) -> None:
+        """Let a query that is held at a border begin its next batch."""
+        self._held_until = 0.0
 
     def call(self, do: Callable[[Border], T], *, timeout_s: float, hold: bool = False) -> T:
         """Call `do` at the next border and return its result; raise its exception. With `hold` no batch begins afterwards: the query is to
-        be stopped there.
+        be stopped there, or released.
 
         Raises UserError 57014 if no batch ends in time. Called from any thread but that of the query.
         """
@@ -70,9 +76,11 @@ class BatchBorder:
         waiting, self._waiting = self._waiting, []
         for do, future, hold in waiting:
             try:
-                future.set_result(do(last))
+                result = do(last)
+                # Before the result, which may be followed by a release at once.
                 if hold:
                     self._held_until = time.monotonic() + HOLD_S
+                future.set_result(result)
             except Exception as error:  # noqa: BLE001 - raised in the thread that waits
                 future.set_exception(error)
 

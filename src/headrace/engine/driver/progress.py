@@ -77,6 +77,9 @@ class ProgressReader:
             watermark_ms=watermark_ms(last, described),
             state_rows=sum(operator.get("numRowsTotal", 0) for operator in operators),
             state_bytes=sum(operator.get("memoryUsedBytes", 0) for operator in operators),
+            state_file_bytes=sum(
+                operator.get("customMetrics", {}).get("rocksdbSstFileSize", 0) for operator in operators
+            ),
             operators=_states(operators),
             output_rows=passed["outputRows"],
             steps=[StepRows(**step) for step in passed["steps"]],

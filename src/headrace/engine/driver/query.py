@@ -110,6 +110,11 @@ class RunningQuery:
         self._thread = threading.Thread(target=self._run, name=f"query-{start.query_id}", daemon=True)
 
     @property
+    def checkpoint(self) -> str:
+        """The folder of the query's progress and state."""
+        return self._sink.checkpoint
+
+    @property
     def generation(self) -> int:
         """The number of this start of the query."""
         return self._start.generation
@@ -189,7 +194,7 @@ class RunningQuery:
 
     def copy_checkpoint(self, target: Path, *, hold: bool) -> Border:
         """Copy the checkpoint between two batches into a folder that does not exist. The query waits meanwhile, and with `hold` until it
-        is stopped.
+        is stopped or released.
 
         Raises UserError 57014 if no batch ends in time, and as `copy_failure` if the copy fails.
         """
@@ -202,6 +207,10 @@ class RunningQuery:
             return last
 
         return self._sink.border.call(copied, timeout_s=_BORDER_S, hold=hold)
+
+    def release(self) -> None:
+        """Continue after `copy_checkpoint` with `hold`."""
+        self._sink.border.release()
 
     def limit_planning(self) -> None:
         """End the query if its planning takes too long; to be called regularly."""

@@ -22,6 +22,7 @@ from headrace.engine.protocol import (
     CopyCheckpoint,
     Message,
     QueryEnded,
+    ReleaseQuery,
     Shutdown,
     StartQuery,
     StopQuery,
@@ -69,6 +70,8 @@ class DriverService:
             threading.Thread(
                 target=self._copy, args=(message,), name=f"copy-{message.query_id}", daemon=True
             ).start()
+        elif isinstance(message, ReleaseQuery):
+            self._release(message.query_id)
         else:
             logger.warning("unexpected message %s", message.type)
 
@@ -97,10 +100,16 @@ class DriverService:
         with self._lock:
             query = self._queries.get(message.query_id)
         answer = CheckpointCopied(sequence=message.sequence, is_running=False)
-        if isinstance(query, RunningQuery) and query.was_started and not query.reported:
+        if query is not None and query.was_started and not query.reported:
             answer = answer.model_copy(update={"is_running": True, **_copied(query, message)})
         with suppress(ChannelClosedError):
             self._channel.send(answer)
+
+    def _release(self, query_id: str) -> None:
+        with self._lock:
+            query = self._queries.get(query_id)
+        if query is not None:
+            query.release()
 
     def _forget(self, query: Running) -> None:
         with self._lock:
@@ -129,7 +138,7 @@ class DriverService:
                     logger.debug("no progress of query %s", query.id, exc_info=True)
 
 
-def _copied(query: RunningQuery, message: CopyCheckpoint) -> dict[str, object]:
+def _copied(query: Running, message: CopyCheckpoint) -> dict[str, object]:
     """Copy a checkpoint; return the fields of the answer."""
     try:
         return {"batch": query.copy_checkpoint(Path(message.target), hold=message.hold).batch}

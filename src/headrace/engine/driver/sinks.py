@@ -17,6 +17,7 @@ from pyarrow import compute
 from pyspark.sql import DataFrame, Row, functions
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headrace.connectors.marks import writer_of
 from headrace.connectors.streaming import OptimizeRequest, RowSinkRequest, SinkRequest
 from headrace.core.errors import HeadraceError, InternalError
 from headrace.core.internal_columns import DELETED, PREFIX
@@ -132,7 +133,7 @@ def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext)
 
 def _sink_request(work: Build, step: physical.WriteEntity, context: SinkContext) -> SinkRequest:
     return SinkRequest(
-        query_id=context.query_id,
+        query_id=writer_of(context.query_id, context.checkpoint),
         entity=step.entity,
         properties=work.properties(step.store),
         guarantee=step.guarantee,
@@ -145,7 +146,7 @@ def _sink_request(work: Build, step: physical.WriteEntity, context: SinkContext)
 def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> DataStreamWriter:
     upsert = bool(step.key_columns)
     request = RowSinkRequest(
-        query_id=context.query_id,
+        query_id=writer_of(context.query_id, context.checkpoint),
         entity=step.entity,
         columns=schema_columns(step.columns),
         key=tuple(step.key_columns),

@@ -23,6 +23,7 @@ from headrace.core.types import parse_type
 from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views.aside import aside, is_aside, is_expired
+from headrace.engine.views.backup import EPOCHS, EPOCHS_SQL, RETENTION, RETENTION_SQL, ViewSnapshot, new_copy
 from headrace.engine.views.conditions import condition_sql
 from headrace.engine.views.database import open_database
 from headrace.engine.views.epochs import rows_of
@@ -33,8 +34,6 @@ from headrace.planner.duckdb_sql import type_name
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import ViewRead
 
-_EPOCHS = "__epochs"
-_RETENTION = "__retention"
 _WRITTEN = "__headrace_written"
 _BATCH = "__batch"
 _MEMORY_MB = 64
@@ -53,10 +52,8 @@ class DuckDbViews:
         self._writing = threading.Lock()
         self._types: dict[str, dict[str, str]] = {}
         self._database = open_database(path, memory_mb=_MEMORY_MB)
-        self._database.execute(
-            f"CREATE TABLE IF NOT EXISTS {_EPOCHS} (query_id VARCHAR, view VARCHAR, epoch BIGINT)"
-        )
-        self._database.execute(f"CREATE TABLE IF NOT EXISTS {_RETENTION} (view VARCHAR, millis BIGINT)")
+        self._database.execute(EPOCHS_SQL)
+        self._database.execute(RETENTION_SQL)
 
     def create(
         self,
@@ -77,13 +74,14 @@ class DuckDbViews:
         with self._writing, _Transaction(self._database):
             self._database.execute(f"CREATE TABLE IF NOT EXISTS {quote(view_id)} ({described})")
             if retention_ms is not None:
-                self._database.execute(f"INSERT INTO {_RETENTION} VALUES (?, ?)", [view_id, retention_ms])  # noqa: S608
+                self._database.execute(f"DELETE FROM {RETENTION} WHERE view = ?", [view_id])  # noqa: S608
+                self._database.execute(f"INSERT INTO {RETENTION} VALUES (?, ?)", [view_id, retention_ms])  # noqa: S608
 
     def drop(self, view_id: str) -> None:
         self._types.pop(view_id, None)
         with self._writing, _Transaction(self._database):
             self._database.execute(f"DROP TABLE IF EXISTS {quote(view_id)}")
-            for table in (_EPOCHS, _RETENTION):
+            for table in (EPOCHS, RETENTION):
                 self._database.execute(f"DELETE FROM {table} WHERE view = ?", [view_id])  # noqa: S608 - constants
 
     def retain(self, view_ids: Collection[str], *, days: int) -> None:
@@ -91,10 +89,10 @@ class DuckDbViews:
         for (name,) in tables:
             if is_expired(name, days):
                 self.drop(name)
-            elif name not in (_EPOCHS, _RETENTION, *view_ids) and not is_aside(name):
+            elif name not in (EPOCHS, RETENTION, *view_ids) and not is_aside(name):
                 with self._writing, _Transaction(self._database):
                     self._database.execute(f"ALTER TABLE {quote(name)} RENAME TO {quote(aside(name))}")
-                    self._database.execute(f"DELETE FROM {_RETENTION} WHERE view = ?", [name])  # noqa: S608 - a constant
+                    self._database.execute(f"DELETE FROM {RETENTION} WHERE view = ?", [name])  # noqa: S608 - a constant
 
     def apply(self, message: ApplyView, payload: bytes) -> bool:
         with self._writing:
@@ -111,7 +109,7 @@ class DuckDbViews:
         return True
 
     def purge(self) -> int:
-        retentions = self._database.cursor().execute(f"SELECT view, millis FROM {_RETENTION}").fetchall()  # noqa: S608
+        retentions = self._database.cursor().execute(f"SELECT view, millis FROM {RETENTION}").fetchall()  # noqa: S608
         purged = 0
         for view_id, millis in retentions:
             with self._writing:
@@ -145,6 +143,14 @@ class DuckDbViews:
                 cursor.close()
 
         return self._snapshots.query(sql, timeout_s, arrow_tables or {}, fetch, workers)
+
+    def snapshot(self, view_id: str) -> ViewSnapshot:
+        """Return a snapshot of a view, to copy it."""
+        return ViewSnapshot(self._database, view_id)
+
+    def new_copy(self, path: Path) -> duckdb.DuckDBPyConnection:
+        """Create a database for copies of views."""
+        return new_copy(path, memory_mb=_MEMORY_MB)
 
     def warm_up(self) -> None:
         self._snapshots.warm_up()
@@ -181,15 +187,15 @@ class DuckDbViews:
 
     def _applied(self, message: ApplyView) -> int:
         row = self._database.execute(
-            f"SELECT max(epoch) FROM {_EPOCHS} WHERE query_id = ? AND view = ?",  # noqa: S608 - a constant
+            f"SELECT max(epoch) FROM {EPOCHS} WHERE query_id = ? AND view = ?",  # noqa: S608 - a constant
             [message.query_id, message.view],
         ).fetchone()
         return -1 if row is None or row[0] is None else int(row[0])
 
     def _remember(self, message: ApplyView) -> None:
         key = [message.query_id, message.view]
-        self._database.execute(f"DELETE FROM {_EPOCHS} WHERE query_id = ? AND view = ?", key)  # noqa: S608
-        self._database.execute(f"INSERT INTO {_EPOCHS} VALUES (?, ?, ?)", [*key, message.epoch])  # noqa: S608
+        self._database.execute(f"DELETE FROM {EPOCHS} WHERE query_id = ? AND view = ?", key)  # noqa: S608
+        self._database.execute(f"INSERT INTO {EPOCHS} VALUES (?, ?, ?)", [*key, message.epoch])  # noqa: S608
 
     def _merge(self, message: ApplyView, payload: bytes) -> None:
         view = quote(message.view)
