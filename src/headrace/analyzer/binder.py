@@ -46,6 +46,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.membership import Asked, Membership, joined, split
 from headrace.analyzer.ordering import ordered, output_column, position
+from headrace.analyzer.over_aggregates import over_aggregates
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.set_operations import set_operation
@@ -89,9 +90,10 @@ def unchecked(select: Select, context: BindingContext, *, continuous: bool = Fal
     root = _bind_query(select.expression, context, {}, 0)
     if context.continuous is not None:
         refuse_tables(root)
+    snapshot = is_snapshot(root)
     return LogicalPlan(
-        root=root,
-        snapshot=is_snapshot(root),
+        root=root if snapshot else over_aggregates(root),
+        snapshot=snapshot,
         properties=properties,
         partition_by=select.partition_by,
         span=select.span,
