@@ -48,6 +48,7 @@ from headrace.analyzer.membership import Asked, Membership, joined, split
 from headrace.analyzer.ordering import ordered, output_column, position
 from headrace.analyzer.over_aggregates import over_aggregates
 from headrace.analyzer.plan import LogicalPlan
+from headrace.analyzer.qualify import outer_select
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.source_properties import query_properties
@@ -130,6 +131,8 @@ def _bind_query(
             f"{type(node).__name__.upper()} is not supported",
             span=span_of(node),
         )
+    if node.args.get("qualify") is not None:
+        node = outer_select(node)
     return SelectBinder(node, context, known, depth).bound()
 
 
@@ -254,7 +257,7 @@ class SelectBinder:
     @property
     def is_grouped(self) -> bool:
         """True if the rows of this SELECT do not correspond one to one to those of its FROM."""
-        words = ("group", "having", "distinct", "limit", "offset", "with_")
+        words = ("group", "having", "distinct", "limit", "offset", "qualify", "with_")
         return any(self._node.args.get(word) is not None for word in words) or any(
             is_aggregate(call.name)
             for item in self._node.expressions
@@ -362,7 +365,7 @@ class SelectBinder:
                 Item(column.name, self._scope.column(column.name, alias=source.alias, span=span))
                 for source in sources
                 for column in source.schema.columns
-                if column.name not in shared
+                if column.name not in shared and not is_internal(column.name)
             ),
         ]
 

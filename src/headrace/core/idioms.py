@@ -187,9 +187,6 @@ _CLAUSES = (
           "SELECT o.item, c.name FROM orders AS o JOIN customers AS c ON o.customer = c.id",
           "Leave it out: a stream's row is joined with the changelog's row as of the event time of the "
           "stream's row.", known=True),
-    Idiom(Place.CLAUSE, "QUALIFY", (FLINK,), "SELECT item FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY price) <= 3", _TOP_THREE,
-          "Filter in an outer query: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (…) AS n FROM …) WHERE n <= "
-          "3.", known=True),
     Idiom(Place.CLAUSE, "DISTINCT ON", (POSTGRESQL, MATERIALIZE), "SELECT DISTINCT ON (customer) customer, item FROM orders", _NEWEST,
           "Number the rows: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY … DESC) AS n FROM …) WHERE n = 1."),
     Idiom(Place.CLAUSE, "TABLESAMPLE", (POSTGRESQL,), f"{_LIVE} TABLESAMPLE (10 PERCENT)", f"{_LIVE} WHERE RAND() < 0.1",

@@ -167,3 +167,80 @@ def test_a_window_that_a_stream_cannot_have_is_refused(
     assert error.span is not None
     assert reason in str(error)
     assert (hint or "") in (error.hint or ""), error.text()
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        (
+            "SELECT SUM(distance) OVER w AS a, MIN(delay) OVER w AS b, COUNT(*) OVER v AS c FROM flights "
+            "WHERE distance > 0 WINDOW w AS (PARTITION BY carrier ORDER BY flight_time ROWS 2 PRECEDING), v AS (ORDER BY flight_time)",
+            "SELECT SUM(distance) OVER (PARTITION BY carrier ORDER BY flight_time ROWS 2 PRECEDING) AS a, MIN(delay) "
+            "OVER (PARTITION BY carrier ORDER BY flight_time ROWS 2 PRECEDING) AS b, COUNT(*) OVER (ORDER BY flight_time) AS c "
+            "FROM flights WHERE distance > 0",
+        ),
+        (
+            "SELECT carrier AS c, delay FROM flights AS f WINDOW w AS (PARTITION BY carrier ORDER BY flight_time) "
+            "QUALIFY delay > AVG(f.delay) OVER w AND c <> 'x'",
+            "SELECT c, delay FROM (SELECT carrier AS c, delay, AVG(f.delay) OVER (PARTITION BY carrier ORDER BY flight_time) AS mean "
+            "FROM flights AS f) WHERE delay > mean AND c <> 'x'",
+        ),
+        (
+            "SELECT carrier, delay FROM flights QUALIFY ROW_NUMBER() OVER (PARTITION BY carrier ORDER BY delay DESC) <= 3",
+            "SELECT carrier, delay FROM (SELECT carrier, delay, ROW_NUMBER() OVER (PARTITION BY carrier ORDER BY delay DESC) AS n "
+            "FROM flights) WHERE n <= 3",
+        ),
+        (
+            "SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) = 1",
+            "SELECT carrier, n FROM (SELECT carrier, COUNT(*) AS n, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) AS place FROM flights "
+            "GROUP BY carrier) WHERE place = 1",
+        ),
+    ],
+)
+def test_named_windows_and_qualify_are_short_for_the_long_form(short: str, long: str) -> None:
+    assert _steps(short) == _steps(long)
+
+
+def _steps(text: str) -> str:
+    """The plan, whatever the long form calls what QUALIFY leaves unnamed."""
+    plan = planned(text).to_json()
+    for name in ("mean", "place", "n"):
+        plan = plan.replace(f"`{name}`", "`__headrace_qualify_1`").replace(
+            f'"{name}"', '"__headrace_qualify_1"'
+        )
+    return plan
+
+
+def test_qualify_beside_a_star_shows_the_columns_of_the_source_alone() -> None:
+    view = bound(
+        "SELECT * FROM delays QUALIFY flights > MAX(minutes) OVER (PARTITION BY day) ORDER BY carrier LIMIT 1"
+    )
+    assert view.schema.names == ("carrier", "day", "minutes", "flights")
+    assert bound(
+        "SELECT * FROM flights QUALIFY LAG(delay) OVER (ORDER BY flight_time) < delay"
+    ).schema.names == (bound("SELECT * FROM flights").schema.names)
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "reason"),
+    [
+        ("SELECT SUM(distance) OVER w AS x FROM flights", "42601", "the window w is not defined"),
+        (
+            "SELECT SUM(distance) OVER w AS x FROM flights WINDOW v AS (ORDER BY flight_time)",
+            "42601",
+            "the window w is not defined",
+        ),
+        (
+            "SELECT SUM(distance) OVER w AS x FROM flights WINDOW v AS (ORDER BY flight_time), w AS (v ROWS 1 PRECEDING)",
+            "0A000",
+            "extends a named window",
+        ),
+        ("SELECT carrier FROM flights QUALIFY COUNT(*) > 3", "42803", "COUNT is not allowed in WHERE"),
+        ("SELECT carrier FROM flights QUALIFY carriers > 3", "42703", "carriers"),
+    ],
+)
+def test_a_window_that_is_not_defined_is_refused(text: str, state: str, reason: str) -> None:
+    with pytest.raises(UserError) as caught:
+        planned(text)
+    assert caught.value.state.value == state, caught.value.text()
+    assert reason in str(caught.value)
