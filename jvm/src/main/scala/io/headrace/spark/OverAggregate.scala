@@ -65,7 +65,8 @@ object OverAggregate {
     val frames = called.indices.groupBy(at => (called(at).unit, called(at).preceding)).toSeq.sortBy(_._2.head).map {
       case ((unit, preceding), places) =>
         val byRows = unit == "rows"
-        val span = if (preceding < 0 || byRows) preceding else MILLISECONDS.toMicros(preceding)
+        // No time is so long, and a time less it does not overflow.
+        val span = if (preceding < 0 || byRows) preceding else math.min(MILLISECONDS.toMicros(preceding), Long.MaxValue / 4)
         FrameForm(byRows, span, places.map(at => PlacedCall(at, frameCall(arguments, called(at)))).toArray)
     }
     val result = StructType(called.map(call => StructField(call.name, DataType.fromDDL(call.resultType))))
