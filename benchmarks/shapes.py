@@ -326,6 +326,11 @@ _PEAKS = (
     "MATCH_RECOGNIZE (PARTITION BY auction ORDER BY {time} MEASURES a.n AS began, c.n AS ended, COUNT(b.n) AS n "
     "PATTERN (a b+ c) DEFINE a AS price <= 500000, b AS price > 500000, c AS price <= 500000) AS m"
 )
+_RUNNING = (
+    "SELECT auction, n, price, SUM(price) OVER (PARTITION BY auction ORDER BY {time} {frame}) AS total, "
+    "MAX(price) OVER (PARTITION BY auction ORDER BY {time} {frame}) AS most FROM quotes WHERE n >= 0"
+)
+_TEN_ROWS = "ROWS BETWEEN 9 PRECEDING AND CURRENT ROW"
 
 SHAPES = (
     Shape(
@@ -434,5 +439,22 @@ SHAPES = (
         records=lambda sizes: sizes.rank_records,
         outputs=_peaks,
     ),
+    Shape(
+        "over",
+        (QUOTES,),
+        _RUNNING.format(time="at", frame=_TEN_ROWS),
+        _RUNNING.format(time="ts", frame=_TEN_ROWS),
+        records=lambda sizes: sizes.rank_records,
+        outputs=lambda sizes: sizes.rank_records,
+    ),
 )
-PEERED = ("projection", "group_by", "tumble", "hop", "interval_join", "temporal_join", "match_recognize")
+PEERED = (
+    "projection",
+    "group_by",
+    "tumble",
+    "hop",
+    "interval_join",
+    "temporal_join",
+    "match_recognize",
+    "over",
+)

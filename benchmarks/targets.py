@@ -37,6 +37,7 @@ TARGETS = (
     Target("changelog_join_group_by", "records_per_s", "at_least", 40_000),
     Target("top_n", "records_per_s", "at_least", 60_000),
     Target("keep_last", "records_per_s", "at_least", 60_000),
+    Target("over", "records_per_s", "at_least", 80_000),
     *(Target(shape, "flink_ratio", "at_least", 1.0) for shape in PEERED),
     *(Target("state", f"{operator}_growth_percent", "at_most", 10) for operator in OPERATORS),
     Target("state", "driver_growth_percent", "at_most", 10),

@@ -562,6 +562,40 @@ PATTERNS = (
     ),
 )
 
+
+def _over(name: str, frame: str, *items: str, documented: str = "") -> Case:
+    """Results over the rows of each key so far."""
+    ours, flinks = (
+        f"SELECT k, n, {', '.join(items)} FROM s WHERE {LIVE} WINDOW w AS (PARTITION BY k ORDER BY {time} {frame})"
+        for time in ("t", "ts")
+    )
+    return Case(name, ours, flinks, documented=documented)
+
+
+_ALL_SO_FAR = (
+    "COUNT(*) OVER w AS c",
+    "COUNT(v) OVER w AS known",
+    "SUM(v) OVER w AS total",
+    "MIN(v) OVER w AS least",
+    "MAX(v) OVER w AS most",
+    "AVG(d) OVER w AS mean",
+)
+OVER = (
+    _over("over_all", "", *_ALL_SO_FAR),
+    _over("over_range", "RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW", *_ALL_SO_FAR),
+    _over(
+        "over_rows", "ROWS BETWEEN 3 PRECEDING AND CURRENT ROW", *_ALL_SO_FAR, "LAST_VALUE(n) OVER w AS last"
+    ),
+    _over("over_lag", "", "LAG(v) OVER w AS before", "LAG(n, 3) OVER w AS third"),
+    _over("over_number", "", "ROW_NUMBER() OVER w AS place"),
+    _over(
+        "over_first",
+        "ROWS BETWEEN 3 PRECEDING AND CURRENT ROW",
+        "FIRST_VALUE(v) OVER w AS first",
+        documented="OVER",
+    ),
+)
+
 CASES = (
     *STATELESS,
     *WINDOWS,
@@ -571,4 +605,5 @@ CASES = (
     *AGGREGATES,
     *RANKS,
     *PATTERNS,
+    *OVER,
 )

@@ -135,6 +135,13 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                 _view(spark, step.id, step.input, [*_but(spark, step.input, {"__headrace_op"}), *rank, *flag])
             case physical.MatchRecognize():
                 _matched(spark, step)
+            case physical.OverAggregate():
+                read = {*step.partition, *(argument for call in step.calls for argument in call.arguments)}
+                assert read <= set(spark.table(step.input).columns)
+                results = [
+                    f"CAST(NULL AS {_spark(call.type)}) AS {identifier(call.name)}" for call in step.calls
+                ]
+                _view(spark, step.id, step.input, [*_but(spark, step.input, {*read}), *results])
             case physical.EncodeRows() | physical.WriteView() | physical.WriteResults():
                 types = {
                     field.name: field.dataType.simpleString() for field in spark.table(step.input).schema

@@ -397,9 +397,87 @@ PATTERNS = (
     ),
 )
 
+_OVER_TIME = (
+    "SELECT k, v, t, SUM(v) OVER k3 AS total, COUNT(*) OVER k3 AS n, COUNT(v) OVER k3 AS known, MIN(v) OVER k3 AS least, "
+    "MAX(v) OVER k3 AS most, AVG(v) OVER k3 AS mean, SUM(v) OVER k0 AS so_far, MAX(d) OVER k0 AS highest FROM s"
+)
+_OVER_ROWS = (
+    "SELECT k, t, SUM(t) OVER k3 AS total, MIN(t) OVER k3 AS least, FIRST_VALUE(t) OVER k3 AS first, LAST_VALUE(t) OVER k0 AS last, "
+    "COUNT(*) OVER k3 AS n, LAG(t, 2, 0) OVER (PARTITION BY k ORDER BY t) AS before, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) "
+    "AS place FROM s"
+)
+_OVER_ALL = (
+    "SELECT k, t, SUM(v) OVER (ORDER BY t) AS total, COUNT(*) OVER (PARTITION BY k ORDER BY t) AS n FROM s"
+)
+_OVER_WINDOWS = (
+    "SELECT k, n, SUM(n) OVER (PARTITION BY k ORDER BY {time} ROWS 2 PRECEDING) AS last_three, n - LAG(n) OVER (PARTITION BY k ORDER BY "
+    "{time}) AS more FROM ({windows})"
+)
+
+
+def _framed(query: str, unit: str, preceding: int, rows: str = "") -> str:
+    """Return a query with its windows `k3`, from so many rows or milliseconds before, and `k0`, from the first row."""
+    frames = {"k3": f"{preceding} PRECEDING", "k0": "UNBOUNDED PRECEDING"}
+    for name, start in frames.items():
+        query = query.replace(f"OVER {name} ", f"OVER (PARTITION BY k ORDER BY t {unit} {start}) ")
+    return query + rows
+
+
+_STREAMED = f" {_S} WHERE {_REAL}"
+OVER = (
+    Template(
+        "over_range",
+        _framed(_OVER_TIME, "RANGE", 3000, _STREAMED),
+        _framed(_OVER_TIME, "RANGE", 3000),
+        exactly_once=True,
+    ),
+    Template(
+        "over_long_range",
+        _framed(_OVER_TIME, "RANGE", 60_000, _STREAMED),
+        _framed(_OVER_TIME, "RANGE", 60_000),
+    ),
+    # Which of two rows of one time comes first is open, so results by rows are of nothing but the time.
+    Template("over_rows", _framed(_OVER_ROWS, "ROWS", 3, _STREAMED), _framed(_OVER_ROWS, "ROWS", 3)),
+    Template(
+        "over_many_rows",
+        _framed(_OVER_ROWS, "ROWS", 40, _STREAMED) + " QUERY WITH ('state.ttl.millis' = 86400000)",
+        _framed(_OVER_ROWS, "ROWS", 40),
+        exactly_once=True,
+    ),
+    Template("over_two_partitions", _OVER_ALL + _STREAMED, _OVER_ALL),
+    Template(
+        "over_filtered",
+        f"SELECT k, v, t FROM (SELECT k, v, t, AVG(v) OVER (PARTITION BY k ORDER BY t) AS mean FROM s {_S}) WHERE v > mean AND {_REAL}",
+        "SELECT k, v, t FROM (SELECT k, v, t, AVG(v) OVER (PARTITION BY k ORDER BY t) AS mean FROM s) WHERE v > mean",
+    ),
+    _changelog(
+        "over_then_window",
+        "SELECT window_start, window_end, k, MAX(total) AS most FROM TUMBLE((SELECT k, SUM(v) OVER (PARTITION BY k ORDER BY t) AS total "
+        f"FROM s {_STREAMED}), SIZE 10 SECONDS) GROUP BY window_start, window_end, k",
+        f"SELECT {window(10)} AS window_start, {window(10)} + INTERVAL 10 SECOND AS window_end, k, MAX(total) AS most FROM "
+        "(SELECT k, t, SUM(v) OVER (PARTITION BY k ORDER BY t) AS total FROM s) GROUP BY ALL",
+    ),
+    Template(
+        "over_of_windows",
+        _OVER_WINDOWS.format(
+            time="window_time",
+            windows="SELECT window_start, window_end, window_time, k, COUNT(*) AS n "
+            f"FROM TUMBLE(s, SIZE 10 SECONDS) {_STREAMED} GROUP BY window_start, window_end, window_time, k",
+        ),
+        _OVER_WINDOWS.format(time="window_start", windows=_windowed(10)),
+    ),
+    Template(
+        "over_late",
+        f"SELECT k, v, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) AS n FROM s {_HASTY} WHERE {_REAL}",
+        f"{_PER_KEY} s GROUP BY k",
+        streaming="SELECT k, COUNT(*) AS n, SUM(v)::BIGINT AS total FROM (SELECT row->>'k' AS k, (row->>'v')::BIGINT AS v FROM result "
+        "UNION ALL SELECT k, v FROM late) GROUP BY k",
+    ),
+)
+
 GROUPS = {
     "changes": (*CHANGES, *forms.CHANGES, *forms.GROUPS),
     "joins": (*JOINS, *forms.JOINS),
     "windows": (*WINDOWS, *LATE, *ARRIVAL, *forms.WINDOWS),
-    "patterns": PATTERNS,
+    "patterns": (*PATTERNS, *OVER),
 }

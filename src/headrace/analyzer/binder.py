@@ -49,7 +49,9 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.membership import Asked, Membership, answerable, answered, joined, split
 from headrace.analyzer.ordering import ordered, output_column, position
+from headrace.analyzer.over_aggregates import over_aggregates
 from headrace.analyzer.plan import LogicalPlan
+from headrace.analyzer.qualify import outer_select
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.source_properties import query_properties
@@ -92,9 +94,10 @@ def unchecked(select: Select, context: BindingContext, *, continuous: bool = Fal
     root = _bind_query(select.expression, context, {}, 0)
     if context.continuous is not None:
         refuse_tables(root)
+    snapshot = is_snapshot(root)
     return LogicalPlan(
-        root=root,
-        snapshot=is_snapshot(root),
+        root=root if snapshot else over_aggregates(root),
+        snapshot=snapshot,
         properties=properties,
         partition_by=select.partition_by,
         span=select.span,
@@ -131,6 +134,8 @@ def _bind_query(
             f"{type(node).__name__.upper()} is not supported",
             span=span_of(node),
         )
+    if node.args.get("qualify") is not None:
+        node = outer_select(node)
     return SelectBinder(node, context, known, depth).bound()
 
 
@@ -288,7 +293,7 @@ class SelectBinder:
     @property
     def is_grouped(self) -> bool:
         """True if the rows of this SELECT do not correspond one to one to those of its FROM."""
-        words = ("group", "having", "distinct", "limit", "offset", "with_")
+        words = ("group", "having", "distinct", "limit", "offset", "qualify", "with_")
         return any(self._node.args.get(word) is not None for word in words) or any(
             self._is_aggregate(call.name)
             for item in self._node.expressions
@@ -407,7 +412,7 @@ class SelectBinder:
                 Item(column.name, self._scope.column(column.name, alias=source.alias, span=span))
                 for source in sources
                 for column in source.schema.columns
-                if column.name not in shared
+                if column.name not in shared and not is_internal(column.name)
             ),
         ]
 

@@ -28,6 +28,7 @@ from headrace.analyzer.logical import (
     LogicalNode,
     LookupJoin,
     MatchRecognize,
+    OverAggregate,
     Project,
     Scan,
     SetOperation,
@@ -48,7 +49,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
-from headrace.core.types import INTERVAL, DataType, has_map
+from headrace.core.types import BIGINT, INTERVAL, DataType, has_map
 
 Check = Callable[[LogicalPlan], None]
 
@@ -242,6 +243,8 @@ def _keys(node: LogicalNode) -> Iterator[tuple[DataType, Span | None]]:
             keys: tuple[Expression, ...] = node.group_by
         case TopN() | MatchRecognize():
             keys = (*node.partition_by, *(key.expression for key in node.order_by))
+        case OverAggregate():
+            keys = node.partition_by
         case Union(distinct=True):
             yield from ((column.type, None) for column in node.schema.columns)
             return
@@ -281,27 +284,22 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                     )
 
 
-_INSTEAD_OF_OVER = (
-    "In a continuous query, HOP aggregates the rows of a time span, MATCH_RECOGNIZE compares a row with the "
-    "previous one, and ROW_NUMBER() keeps the first rows of each group."
-)
-
-
-def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
-    """Raise 0A000 for window functions in a continuous query other than ROW_NUMBER() in a Top-N, and for INTERSECT and EXCEPT, which
+def window_functions_are_over_rows(plan: LogicalPlan) -> None:
+    """Raise 0A000 for window functions over the groups or the different rows of a continuous query, and for INTERSECT and EXCEPT, which
     need an end."""
     if plan.snapshot:
         return
     for node in nodes(plan.root):
+        if isinstance(node, OverAggregate):
+            continue
         for over in (candidate for expression in expressions(node) for candidate in overs(expression)):
             name = over.function.name
-            where = "queries of materialized views"
-            if name == "ROW_NUMBER":
-                where = "a continuous query where it keeps the first rows only"
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{name} OVER is supported in {where}",
-                hint=PATTERN if name in ("ROW_NUMBER", "RANK", "DENSE_RANK") else _INSTEAD_OF_OVER,
+                f"{name} OVER is not supported beside GROUP BY or DISTINCT in a continuous query",
+                hint=PATTERN
+                if name == "ROW_NUMBER"
+                else "Compute the groups in a subquery of FROM, and apply OVER to its rows.",
                 span=over.span,
             )
         if isinstance(node, SetOperation):
@@ -312,6 +310,26 @@ def rows_are_numbered_for_a_top_n(plan: LogicalPlan) -> None:
                 hint="Write the rows out, or store them in a relation.",
                 span=node.span,
             )
+
+
+def spans_are_of_times(plan: LogicalPlan) -> None:
+    """Raise 42804 for an INTERVAL before a number in a frame of a snapshot query, where a number is no event time."""
+    if not plan.snapshot:
+        return
+    for node in nodes(plan.root):
+        for over in (candidate for expression in expressions(node) for candidate in overs(expression)):
+            for bound in filter(None, (over.frame.start, over.frame.end) if over.frame is not None else ()):
+                if (
+                    bound[1] is not None
+                    and bound[1].type == INTERVAL
+                    and over.order_by[0].expression.type == BIGINT
+                ):
+                    raise UserError(
+                        SqlState.DATATYPE_MISMATCH,
+                        "a frame of RANGE over numbers requires a number, found an INTERVAL",
+                        hint="Write RANGE BETWEEN 60000 PRECEDING AND CURRENT ROW.",
+                        span=bound[1].span or over.span,
+                    )
 
 
 def what_may_be_taken_back_can_be_repeated(plan: LogicalPlan) -> None:
@@ -396,8 +414,9 @@ CHECKS: tuple[Check, ...] = (
     groups_cover_columns,
     streams_are_not_sorted,
     partition_columns_exist,
-    rows_are_numbered_for_a_top_n,
+    window_functions_are_over_rows,
     functions_run_where_they_are,
+    spans_are_of_times,
     keys_can_be_compared,
     what_may_be_taken_back_can_be_repeated,
 )

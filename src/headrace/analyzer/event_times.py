@@ -10,6 +10,7 @@ from headrace.analyzer.logical import (
     LogicalNode,
     LookupJoin,
     MatchRecognize,
+    OverAggregate,
     Project,
     Scan,
     Subquery,
@@ -22,6 +23,14 @@ from headrace.analyzer.traits import Place, place_of, window_groups
 from headrace.core.internal_columns import ROW_TIME
 
 
+def is_row_time(expression: Expression) -> bool:
+    """True of `rowtime(source)`."""
+    match expression:
+        case Call(arguments=(ColumnReference(column=column),)):
+            return column == ROW_TIME
+    return False
+
+
 def is_event_time(expression: Expression, node: LogicalNode) -> bool:
     """True of such a column, and of `rowtime(source)`."""
     match expression:
@@ -29,9 +38,7 @@ def is_event_time(expression: Expression, node: LogicalNode) -> bool:
             return expression.column == ROW_TIME or (expression.source, expression.column) in event_times(
                 node
             )
-        case Call(arguments=(ColumnReference(column=column),)):
-            return column == ROW_TIME
-    return False
+    return is_row_time(expression)
 
 
 def event_times(node: LogicalNode) -> frozenset[Place]:
@@ -40,7 +47,7 @@ def event_times(node: LogicalNode) -> frozenset[Place]:
         case Scan():
             column = node.properties.event_time.column
             return frozenset({(node.alias, column)}) if column is not None else frozenset()
-        case Filter() | Unnest() | TimeWindow():
+        case Filter() | Unnest() | TimeWindow() | OverAggregate():
             return event_times(node.input)
         case TemporalJoin() | LookupJoin():
             return event_times(node.left)

@@ -23,6 +23,7 @@ from headrace.analyzer.logical import (
     LogicalNode,
     LookupJoin,
     MatchRecognize,
+    OverAggregate,
     Project,
     Scan,
     Subquery,
@@ -137,6 +138,10 @@ def _trace(node: LogicalNode) -> _Traced:
             return _joined(node)
         case TopN():
             return _top(node)
+        case OverAggregate():
+            below = _trace(node.input)
+            results = {(node.alias, item.name): below.of(item.expression) for item in node.items}
+            return _Traced({**below.columns, **results}, rows=below.rows)
         case MatchRecognize():
             return _matched(node)
     (below,) = map(_trace, node.inputs) if node.inputs else (_Traced(),)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
-from headrace.analyzer.expressions import ColumnReference, Expression, SortKey
+from headrace.analyzer.expressions import ColumnReference, Expression, Over, SortKey
 from headrace.catalog.objects import Relation
 from headrace.core.errors import Span
 from headrace.core.internal_columns import PREFIX
@@ -541,6 +541,33 @@ class TopN(LogicalNode):
             return self.input.sources
         place = Schema((Column(self.rank, BIGINT, nullable=False),))
         return (*self.input.sources, SourceColumns(RANK_SOURCE, place, hidden=False))
+
+
+OVER_SOURCE = f"{PREFIX}over"
+
+
+@dataclass(frozen=True)
+class OverAggregate(LogicalNode):
+    """Each row with the results of window functions over the rows of its partition so far, in the order of event time.
+
+    `items` are `Over`s of the same partition; their frames may differ. They are the columns of the source `alias`.
+    """
+
+    input: LogicalNode
+    alias: str
+    partition_by: tuple[Expression, ...]
+    items: tuple[Item, ...]
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        results = Schema(tuple(item.column for item in self.items))
+        return (*self.input.sources, SourceColumns(self.alias, results, hidden=False))
+
+    @property
+    def calls(self) -> tuple[tuple[str, Over], ...]:
+        """The name of each result, and its window function."""
+        return tuple((item.name, item.expression) for item in self.items if isinstance(item.expression, Over))
 
 
 MATCH = f"{PREFIX}match"

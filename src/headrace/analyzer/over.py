@@ -151,14 +151,13 @@ def _bound(
         return side, None
     distance = bind(value)
     key = keys[0].expression.type if len(keys) == 1 else None
+    # An event time may be a number of milliseconds; `checks.spans_are_of_times` refuses other numbers.
+    is_moment = key is not None and (is_temporal(key) or key == BIGINT)
     fits = (
         distance.type in INTEGRAL
         if unit == "ROWS"
         else key is not None
-        and (
-            (distance.type == INTERVAL and is_temporal(key))
-            or (is_numeric(distance.type) and is_numeric(key))
-        )
+        and ((distance.type == INTERVAL and is_moment) or (is_numeric(distance.type) and is_numeric(key)))
     )
     if not fits or not isinstance(distance, Literal) or (distance.text or "-").startswith("-"):
         raise UserError(

@@ -26,6 +26,7 @@ from headrace.analyzer.logical import (
     LogicalNode,
     LookupJoin,
     MatchRecognize,
+    OverAggregate,
     Project,
     RegularJoin,
     Scan,
@@ -370,7 +371,7 @@ def _match_recognize(node: MatchRecognize) -> Traits:
     return Traits(timed=node.skip == "next_row" or node.within_ms is not None)
 
 
-def _below(node: Sort | Limit) -> Traits:
+def _below(node: Sort | Limit | OverAggregate) -> Traits:
     return traits(node.input)
 
 
@@ -393,6 +394,7 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
     Aggregate: _aggregate,
     TopN: _top_n,
     MatchRecognize: _match_recognize,
+    OverAggregate: _below,
     Union: _union,
     Sort: _below,
     Limit: _below,
@@ -400,13 +402,17 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
 """Node kind to the function that derives its traits."""
 
 
-def row_windows(root: LogicalNode) -> Iterator[tuple[int, TimeWindow | MatchRecognize]]:
+RowWindow = TimeWindow | MatchRecognize | OverAggregate
+"""Nodes for which a row comes too late when the watermark has passed it, or its window."""
+
+
+def row_windows(root: LogicalNode) -> Iterator[tuple[int, RowWindow]]:
     """Yield the relations whose rows go into a window or a pattern one by one, by the identity of their scans, with that: what the
     watermark has passed comes too late for it."""
     for node in walk(root):
-        if isinstance(node, TimeWindow | MatchRecognize):
+        if isinstance(node, RowWindow):
             below = node.input
-            while isinstance(below, Filter | Project | Subquery | Unnest):
+            while isinstance(below, Filter | Project | Subquery | Unnest | OverAggregate):
                 below = below.input
             if isinstance(below, Scan):
                 yield id(below), node

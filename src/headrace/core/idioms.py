@@ -178,9 +178,6 @@ _CLAUSES = (
     Idiom(Place.CLAUSE, "WINDOW SESSION", (KSQLDB,),
           "SELECT item, COUNT(*) FROM orders WINDOW SESSION (5 MINUTES) GROUP BY item",
           _SESSIONS, "Write FROM SESSION(relation, GAP 5 MINUTES) and GROUP BY window_start, window_end, item."),
-    Idiom(Place.CLAUSE, "QUALIFY", (FLINK,), "SELECT item FROM orders QUALIFY ROW_NUMBER() OVER (ORDER BY price) <= 3", _TOP_THREE,
-          "Filter in an outer query: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (…) AS n FROM …) WHERE n <= "
-          "3.", known=True),
     Idiom(Place.CLAUSE, "DISTINCT ON", (POSTGRESQL, MATERIALIZE), "SELECT DISTINCT ON (customer) customer, item FROM orders", _NEWEST,
           "Number the rows: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY … DESC) AS n FROM …) WHERE n = 1."),
     Idiom(Place.CLAUSE, "TABLESAMPLE", (POSTGRESQL,), f"{_LIVE} TABLESAMPLE (10 PERCENT)", f"{_LIVE} WHERE RAND() < 0.1",

@@ -493,6 +493,10 @@ def _is_unbounded(step: physical.Step) -> bool:
         physical.Materialize,
         physical.TopN,
     )
+    if isinstance(step, physical.OverAggregate):
+        # A partition whose frames are all spans of time ends with them.
+        ends = all(call.unit == "range" and call.preceding is not None for call in step.calls)
+        return not step.state_ttl_ms and not ends
     return isinstance(step, kinds) and not step.state_ttl_ms and getattr(step, "closes", None) is None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headrace.analyzer.checks import computed_again
-from headrace.analyzer.expressions import SortKey, unrepeatable, unrepeatable_calls
+from headrace.analyzer.expressions import STAR, Over, SortKey, unrepeatable, unrepeatable_calls
 from headrace.analyzer.logical import (
     RANK_SOURCE,
     Aggregate,
@@ -18,6 +18,7 @@ from headrace.analyzer.logical import (
     LogicalNode,
     LookupJoin,
     MatchRecognize,
+    OverAggregate,
     PatternVariable,
     Project,
     RegularJoin,
@@ -34,8 +35,9 @@ from headrace.analyzer.logical import (
     expressions,
 )
 from headrace.analyzer.logical import walk as nodes
+from headrace.analyzer.over_aggregates import frame_of
 from headrace.analyzer.plan import LogicalPlan
-from headrace.analyzer.traits import Place, row_windows
+from headrace.analyzer.traits import Place, RowWindow, row_windows
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.names import path_text, printed, quote
 from headrace.planner import physical
@@ -212,8 +214,8 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
             )
 
 
-def _late(window: TimeWindow | MatchRecognize) -> str:
-    return "window" if isinstance(window, TimeWindow) else "pattern"
+def _late(window: RowWindow) -> str:
+    return "pattern" if isinstance(window, MatchRecognize) else "window"
 
 
 def _lookup(refresh_ms: int | None) -> str:
@@ -302,6 +304,9 @@ def _line(node: LogicalNode) -> str:
         case FromChangelog():
             codes = ", ".join(f"{code} as {change.value}" for code, change in node.changes)
             return f"FromChangelog {codes} by {', '.join(map(printed, node.key)) or 'no key'}"
+        case OverAggregate():
+            partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
+            return f"OverAggregate {', '.join(_framed(*call) for call in node.calls)} of {partition}"
         case Normalize():
             return "Normalize"
         case Materialize():
@@ -342,6 +347,20 @@ def _items(node: Project | Aggregate) -> str:
             text if text.rpartition(".")[2] == printed(item.name) else f"{text} AS {printed(item.name)}"
         )
     return ", ".join(shown)
+
+
+def _over(step: physical.OverAggregate) -> str:
+    calls = ", ".join(call.function for call in step.calls)
+    return f"{calls} over each {', '.join(step.partition) or 'relation'} of {step.input}, in the order of {step.time}"
+
+
+def _framed(name: str, over: Over) -> str:
+    unit, preceding = frame_of(over)
+    arguments = ", ".join("*" if part == STAR else SHOWN.bare(part) for part in over.arguments)
+    start = (
+        "UNBOUNDED" if preceding is None else str(preceding) if unit == "ROWS" else duration_text(preceding)
+    )
+    return f"{over.function.name}({arguments}) {unit} {start} PRECEDING AS {printed(name)}"
 
 
 def _sorted(key: SortKey) -> str:
@@ -431,6 +450,8 @@ def _step(step: physical.Step) -> str:
         case physical.MatchRecognize():
             variables = " ".join(variable.name for variable in step.pattern)
             return f"match {variables} in each {', '.join(step.partition) or 'relation'} of {step.input}"
+        case physical.OverAggregate():
+            return _over(step)
         case physical.EncodeRows():
             tombstones = f", no value where {step.deleted}" if step.deleted else ""
             return f"encode {step.input} as {step.value.label}{tombstones}"

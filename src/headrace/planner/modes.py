@@ -21,6 +21,7 @@ from headrace.analyzer.logical import (
     LogicalNode,
     LookupJoin,
     MatchRecognize,
+    OverAggregate,
     Project,
     RegularJoin,
     Scan,
@@ -238,6 +239,10 @@ def _match_recognize(node: MatchRecognize, _accepted: _Accepted) -> Operator:
     )
 
 
+def _over_aggregate(node: OverAggregate, _accepted: _Accepted) -> Operator:
+    return _over(node, _timed(node.input, "OVER in a continuous query requires a STREAM", node.span))
+
+
 def _union(node: Union, _accepted: _Accepted) -> Operator:
     branches = tuple(place(branch, Mode.SIGNED) for branch in node.branches)
     signed = any(branch.mode is Mode.SIGNED for branch in branches)
@@ -271,5 +276,6 @@ _PLACED: dict[type[LogicalNode], Callable[[Any, _Accepted], Operator]] = {
     RegularJoin: _regular_join,
     TopN: _top_n,
     MatchRecognize: _match_recognize,
+    OverAggregate: _over_aggregate,
     Union: _union,
 }

@@ -371,6 +371,34 @@ class MatchRecognize(_Data):
     state_ttl_ms: int = 0
 
 
+class OverCall(_Data):
+    """A window function over columns of the input, of the rows from `preceding` before the current row (None: from the first one) to the
+    current row; `rows` counts them, `range` is in milliseconds, and rows of one time share their frame. `type` is that of the result
+    column `name`. LAG reads the row `preceding` rows before, and its second argument where there is none."""
+
+    name: str
+    function: str
+    arguments: list[str] = Field(default_factory=list)
+    type: str
+    unit: Literal["rows", "range"]
+    preceding: int | None = None
+
+
+class OverAggregate(_Data):
+    """Each row with the results of `calls` over its partition, in the order of `time`, once the watermark has passed the row.
+
+    Output: the columns of the input that are neither in `partition` nor arguments, and a column for each call.
+    """
+
+    step: Literal["over_aggregate"] = "over_aggregate"
+    id: str
+    input: str
+    time: str = ROW_TIME
+    partition: list[str]
+    calls: list[OverCall]
+    state_ttl_ms: int = 0
+
+
 class EncodeRows(_Data):
     """Columns to records: key BINARY (NULL without `key_format`), value BINARY (NULL where `deleted` is true).
 
@@ -496,6 +524,7 @@ Step = Annotated[
     | ChangelogJoin
     | TopN
     | MatchRecognize
+    | OverAggregate
     | EncodeRows
     | WriteEntity
     | WriteRows

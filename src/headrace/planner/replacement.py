@@ -26,6 +26,7 @@ _STATEFUL = (
     physical.ChangelogJoin,
     physical.TopN,
     physical.MatchRecognize,
+    physical.OverAggregate,
 )
 _WITHOUT_EFFECT = {"starting_position", "starting_timestamp_ms"}
 """Fields of a source that count only for a query without a checkpoint."""

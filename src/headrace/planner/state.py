@@ -10,6 +10,7 @@ from headrace.analyzer.logical import (
     IntervalJoin,
     LogicalNode,
     MatchRecognize,
+    OverAggregate,
     RegularJoin,
     Subquery,
     TemporalJoin,
@@ -18,6 +19,7 @@ from headrace.analyzer.logical import (
     TopN,
     walk,
 )
+from headrace.analyzer.over_aggregates import frame_of
 from headrace.analyzer.traits import joins_windows, ranks_windows, session_of, window_groups
 from headrace.core.names import printed
 from headrace.planner.display import SHOWN
@@ -107,6 +109,8 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
             return _matches(node, ttl_ms, operator)
         case ToChangelog() if operator.inputs[0].mode is Mode.UPSERT:
             return state("TO_CHANGELOG", "one row for each key", lived)
+        case OverAggregate():
+            return _frames(node, lived, operator)
         case Normalize():
             return state("the last row of each key", "one row for each key", lived, of=_of(node.input))
         case Materialize():
@@ -124,6 +128,25 @@ def _matches(node: MatchRecognize, ttl_ms: int, operator: Operator) -> State:
     partition = ", ".join(map(SHOWN.bare, node.partition_by))
     of = f" by {partition}" if partition else ""
     return State("MATCH_RECOGNIZE", of, contents, bound, waits=True, operator=operator)
+
+
+def _frames(node: OverAggregate, lived: str | None, operator: Operator) -> State:
+    """Return the state of window functions: rows wait for the watermark, and then as long as they are in a frame."""
+    frames = [frame_of(over) for _, over in node.calls]
+    rows = [preceding for unit, preceding in frames if unit == "ROWS" and preceding is not None]
+    spans = [preceding for unit, preceding in frames if unit == "RANGE" and preceding is not None]
+    kept = ["rows until the watermark passes them"]
+    kept += [f"the last {max(rows) + 1} rows of each partition"] if rows else []
+    kept += [f"the rows of the last {duration_text(max(spans))}"] if spans else []
+    kept += ["results of each partition"] if any(preceding is None for _, preceding in frames) else []
+    bound = lived
+    if len(spans) == len(frames):
+        bound = f"until the watermark is {duration_text(max(spans))} past them"
+    partition = ", ".join(map(SHOWN.bare, node.partition_by))
+    of = f" by {partition}" if partition else ""
+    if not partition and bound is None:
+        bound = "which do not grow"
+    return State("OVER", of, "; ".join(kept), bound, waits=True, operator=operator)
 
 
 def _windows(node: Aggregate) -> str:
@@ -151,7 +174,7 @@ def _growth(node: LogicalNode) -> str:
             return "the number of groups"
         case TemporalJoin() | ToChangelog() | Normalize() | Materialize():
             return "the number of keys"
-        case TopN() | MatchRecognize():
+        case TopN() | MatchRecognize() | OverAggregate():
             return "the number of partitions"
     return "the rows of both sides"
 

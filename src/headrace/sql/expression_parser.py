@@ -464,10 +464,11 @@ class ExpressionParser(parser.Parser):
             return call
         window = self._parse_window(call)
         # Without a parenthesis, FILTER is no part of the call, which comes back as it is.
-        if window is not None and any(
-            isinstance(part, exp.Expr) and part.args.get("alias") for part in (window, window.this)
-        ):
-            raise self.cursor.unsupported("a named window", hint="Write OVER (PARTITION BY … ORDER BY …).")
+        # `OVER w` is completed where WINDOW defines w.
+        if window is not None and window.args.get("alias") and "order" in window.args:
+            raise self.cursor.unsupported(
+                "a window that extends a named window", hint="Write OVER (PARTITION BY … ORDER BY …)."
+            )
         return window
 
     def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:

@@ -7,7 +7,7 @@ sqlglot's own reading of these takes far more than the dialect has, so it is rep
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from sqlglot import exp
@@ -15,6 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import UserError
 from headrace.core.idioms import CLAUSES, Place, Remedy, remedy
+from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import did_you_mean, nearest
 from headrace.core.types import NESTING_MAX
@@ -67,6 +68,7 @@ _NODES = frozenset(
         GroupingSets,
         exp.Tuple,
         exp.Having,
+        exp.Qualify,
         exp.Order,
         exp.Ordered,
         exp.Limit,
@@ -195,6 +197,13 @@ class QueryParser(ExpressionParser):
             left.extend((child, depth + 1) for child in node.iter_expressions())
             if depth > DEPTH_MAX:
                 raise too_deep(span_of(node))
+            if isinstance(node, exp.Window) and node.alias:
+                raise UserError(
+                    SqlState.SYNTAX_ERROR,
+                    f"the window {printed(node.alias)} is not defined",
+                    hint="Add WINDOW w AS (PARTITION BY … ORDER BY …) to the same SELECT, after HAVING.",
+                    span=span_of(node),
+                )
             if type(node) not in _NODES:
                 raise UserError(
                     SqlState.FEATURE_NOT_SUPPORTED,
@@ -303,6 +312,12 @@ class QueryParser(ExpressionParser):
             query.set("group", exp.Group(expressions=self._parse_required_csv(self._parse_grouping)))
         if self._match(TokenType.HAVING):
             query.set("having", exp.Having(this=self._require(self._parse_disjunction())))
+        windows = self._parse_named_windows() if self._at_window_clause() else {}
+        if self.cursor.at("QUALIFY"):
+            self._advance()
+            query.set("qualify", exp.Qualify(this=self._require(self._parse_disjunction())))
+        for node in (*query.expressions, *filter(None, [query.args.get("qualify")])):
+            _define(node, windows)
         return windowed(query)
 
     def _parse_grouping(self, within: str | None = None) -> exp.Expr | None:
@@ -324,6 +339,24 @@ class QueryParser(ExpressionParser):
             self._expect(TokenType.R_PAREN, "',' or ')' at the end of the set")
             return exp.Tuple(expressions=members)
         return self._parse_disjunction()
+
+    def _at_window_clause(self) -> bool:
+        return self.cursor.at("WINDOW") and self.cursor.without(2).at("AS", "(")
+
+    def _parse_named_windows(self) -> dict[str, exp.Expr]:
+        """Parse `WINDOW w AS (…), …`."""
+        named: dict[str, exp.Expr] = {}
+        self._advance()
+        while True:
+            name = self._require(self._parse_id_var(any_token=True), "the name of a window")
+            window = self._parse_window(name, alias=True)
+            if window is None or window.args.get("alias"):
+                raise self.cursor.unsupported(
+                    "a window that extends a named window", hint="Write w AS (PARTITION BY … ORDER BY …)."
+                )
+            named[name.name] = window
+            if not self._match(TokenType.COMMA):
+                return named
 
     def _refuse_clauses_of_other_dialects(self) -> None:
         """Refuse clauses of other dialects if their first word would be read as an alias or as another clause."""
@@ -358,7 +391,7 @@ class QueryParser(ExpressionParser):
             if self._curr.token_type is TokenType.STRING:
                 self._fail("a name after AS", hint=hint)
             return cast(exp.Identifier, self._require(self._parse_id_var(any_token=True), "a name after AS"))
-        if any(self.at(*words) for words in _NEVER_ALIASES):
+        if any(self.at(*words) for words in _NEVER_ALIASES) or self._at_window_clause():
             return None
         return cast("exp.Identifier | None", self._parse_id_var(any_token=False, tokens=tokens))
 
@@ -430,7 +463,9 @@ class QueryParser(ExpressionParser):
         return exp.Table(this=names[0], db=names[1], catalog=names[2])
 
     def _parse_source_alias(self) -> exp.TableAlias | None:
-        if self.cursor.at("WITHIN") and self._next.token_type is TokenType.NUMBER:
+        if self.cursor.at("QUALIFY") or (
+            self.cursor.at("WITHIN") and self._next.token_type is TokenType.NUMBER
+        ):
             return None
         name = self._parse_alias_name(self.TABLE_ALIAS_TOKENS)
         if name is None:
@@ -670,3 +705,13 @@ def _named_duration(cursor: Cursor, *words: str) -> int:
         raise cursor.error(f"{words[0]} and a time span such as 5 MINUTES")
     cursor.accept("BY")
     return cursor.duration()
+
+
+def _define(node: exp.Expr, windows: Mapping[str, exp.Expr]) -> None:
+    """Write the windows of WINDOW where calls name them."""
+    for over in node.find_all(exp.Window):
+        if over.alias in windows:
+            definition = windows[over.alias].copy()
+            over.set("alias", None)
+            for part in ("partition_by", "order", "spec"):
+                over.set(part, definition.args.get(part))

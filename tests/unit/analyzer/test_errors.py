@@ -273,7 +273,7 @@ LIMITS = [
 ]
 
 NOT_SUPPORTED = [
-    (f"SELECT LAG(carrier) OVER (PARTITION BY dest ORDER BY departed) {F}", None, "MATCH_RECOGNIZE"),
+    (f"SELECT LEAD(carrier) OVER (PARTITION BY dest ORDER BY flight_time) {F}", None, "MATCH_RECOGNIZE"),
     ("SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)", "planes", "Declare a STREAM"),
     (f"SELECT carrier {F} ORDER BY carrier", "carrier", "MATERIALIZED VIEW"),
     ("SELECT f.carrier FROM flights f CROSS JOIN bookings b", None, "Add a condition"),

@@ -224,7 +224,6 @@ REFUSED = [
         "0A000",
         "WHERE n <= 3",
     ),
-    ("SELECT SUM(delay) OVER (ORDER BY flight_time) AS s FROM flights", "0A000", "HOP aggregates"),
     ("SELECT ROW_NUMBER() FROM flights", "42601", "OVER (PARTITION BY"),
     ("SELECT LISTAGG(carrier) OVER () FROM delays", "0A000", "ROW_NUMBER, RANK"),
     ("SELECT COUNT(DISTINCT carrier) OVER () FROM delays", "0A000", None),

@@ -317,3 +317,14 @@ def test_old_batches_do_not_count_for_late_rows() -> None:
     late, good = progress(input_rows=900, late_rows=900), progress(input_rows=101)
     assert [each.code for each in findings_of(WINDOWS, (1.0, late))] == ["late_rows"]
     assert findings_of(WINDOWS, (1.0, late), (2.0, good)) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "grows"),
+    [("", True), ("ROWS 2 PRECEDING", True), ("RANGE BETWEEN 5000 PRECEDING AND CURRENT ROW", False)],
+)
+def test_partitions_of_over_are_kept_for_ever_unless_their_frames_end(frame: str, grows: bool) -> None:
+    text = f"CREATE STREAM s AS SELECT SUM(distance) OVER (PARTITION BY carrier ORDER BY flight_time {frame}) AS d FROM flights"
+    batches = ((0.0, progress(state_rows=1_000_000)), (600.0, progress(state_rows=1_500_000)))
+    codes = [finding.code for finding in findings_of(text, *batches, now=610.0)]
+    assert ("state_grows" in codes) is grows

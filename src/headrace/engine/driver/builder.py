@@ -435,6 +435,29 @@ def _match_recognize(work: Build, step: physical.MatchRecognize) -> DataFrame:
     return DataFrame(matches, work.session)
 
 
+def _over_aggregate(work: Build, step: physical.OverAggregate) -> DataFrame:
+    operators = _operators(work)
+    calls = [
+        operators.OverCall(
+            call.name,
+            call.function,
+            _listed(work, call.arguments),
+            spark_type(parse_type(call.type)),
+            call.unit,
+            -1 if call.preceding is None else call.preceding,
+        )
+        for call in step.calls
+    ]
+    rows = operators.OverAggregate.over(
+        work.frames[step.input]._jdf,
+        step.time,
+        _listed(work, step.partition),
+        _listed(work, calls),
+        step.state_ttl_ms,
+    )
+    return DataFrame(rows, work.session)
+
+
 def _ordered(work: Build, keys: list[physical.OrderKey]) -> tuple[Any, Any, Any]:
     """Return the columns of an order, and for each of them whether it descends and whether NULL comes first."""
     return (
@@ -495,6 +518,7 @@ BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "changelog_join": _changelog_join,
     "top_n": _top_n,
     "match_recognize": _match_recognize,
+    "over_aggregate": _over_aggregate,
     "encode_rows": _encode_rows,
 }
 """Step kind to its function; for the outputs of a plan see `sinks.SINKS`."""

@@ -17,6 +17,7 @@ from headrace.analyzer.logical import (
     LogicalNode,
     LookupJoin,
     MatchRecognize,
+    OverAggregate,
     Project,
     RegularJoin,
     Scan,
@@ -29,7 +30,7 @@ from headrace.analyzer.logical import (
     Union,
     Unnest,
 )
-from headrace.planner.lowering import aggregates, changes, joins, patterns, selects, sources, top_n
+from headrace.planner.lowering import aggregates, changes, joins, over, patterns, selects, sources, top_n
 from headrace.planner.lowering.fragments import Fragment, Rows
 from headrace.planner.modes import Materialize, Normalize
 
@@ -48,6 +49,7 @@ FRAGMENTS: Mapping[type[LogicalNode], Callable[..., Fragment]] = {
     RegularJoin: joins.regular_join,
     TopN: top_n.top_n,
     MatchRecognize: patterns.match_recognize,
+    OverAggregate: over.over_aggregate,
     Normalize: changes.normalized,
 }
 SELECTS: Mapping[type[LogicalNode], Callable[..., Rows]] = {

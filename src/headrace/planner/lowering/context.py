@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.analyzer.expressions import Expression, SortKey, references
-from headrace.analyzer.logical import LogicalNode, MatchRecognize, Scan, TimeWindow
-from headrace.analyzer.traits import Place
+from headrace.analyzer.logical import LogicalNode, Scan
+from headrace.analyzer.traits import Place, RowWindow
 from headrace.core.internal_columns import DELETED, KEY_BYTES, OP, PREFIX, ROW_TIME
 from headrace.planner import physical
 from headrace.planner.lowering.fragments import Fragment, Hidden, Rows, select
@@ -54,7 +54,7 @@ class Lowering:
     interactive: bool = False
     state_ttl_ms: int = 0
     carrying: Scan | None = None
-    windows: Mapping[int, TimeWindow | MatchRecognize] = field(default_factory=dict)
+    windows: Mapping[int, RowWindow] = field(default_factory=dict)
     steps: list[physical.Step] = field(default_factory=list)
     outputs: list[physical.WriteEntity] = field(default_factory=list)
     groupings: list[physical.Grouping] = field(default_factory=list)

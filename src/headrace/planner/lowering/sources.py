@@ -11,7 +11,6 @@ from headrace.analyzer.logical import (
     WINDOW_START,
     WINDOW_TIME,
     Filter,
-    MatchRecognize,
     Scan,
     SideTopic,
     SingleRow,
@@ -20,6 +19,7 @@ from headrace.analyzer.logical import (
     Unnest,
     WindowKind,
 )
+from headrace.analyzer.traits import RowWindow
 from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.internal_columns import DELETED, OP, PREFIX, ROW_HEADERS, ROW_TIME, SEQUENCE, WINDOW
@@ -111,7 +111,7 @@ def _rows(low: Lowering, node: Scan, *, arrival: bool) -> physical.ReadRows:
     )
 
 
-def _by_arrival(node: Scan, window: TimeWindow | MatchRecognize | None) -> bool:
+def _by_arrival(node: Scan, window: RowWindow | None) -> bool:
     """True when the rows' time is when they are read. Raises UserError 0A000 where that was asked for without a window."""
     time = node.properties.event_time
     windowed = isinstance(window, TimeWindow)
@@ -131,10 +131,10 @@ def _without_window(node: Scan, message: str, key: str, span: Span | None) -> Us
     )
 
 
-def _last(window: TimeWindow | MatchRecognize) -> tuple[int, int]:
+def _last(window: RowWindow) -> tuple[int, int]:
     """Return the size and advance of a row's last window: CUMULATE's last is the whole one, and a SESSION begins with the row. For a
-    pattern a row is late as soon as the watermark has passed it."""
-    if isinstance(window, MatchRecognize):
+    pattern and OVER a row is late as soon as the watermark has passed it."""
+    if not isinstance(window, TimeWindow):
         return 1, 0
     if window.kind is WindowKind.CUMULATE:
         return window.size_ms, window.size_ms
@@ -186,7 +186,7 @@ def _on_error(low: Lowering, node: Scan, read: str) -> str:
     return _side_output(low, "dead_letters", node, read, letters)
 
 
-def _late(low: Lowering, node: Scan, read: str, window: TimeWindow | MatchRecognize | None) -> str | None:
+def _late(low: Lowering, node: Scan, read: str, window: RowWindow | None) -> str | None:
     """Return the output for rows that are too late for their windows; None: they are dropped. Raises UserError 0A000 if they cannot be
     kept."""
     topic = node.properties.late_rows

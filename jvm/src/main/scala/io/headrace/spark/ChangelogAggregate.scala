@@ -100,7 +100,7 @@ object ChangelogAggregate {
 private[spark] final case class PlannedCall(accumulator: Accumulator, counts: Int)
 
 /** The columns that the calls read, made into what their accumulators take. */
-private final class AggregateArguments(df: DataFrame, insertOnly: Boolean) {
+private[spark] final class AggregateArguments(df: DataFrame, insertOnly: Boolean) {
   private val taken = scala.collection.mutable.ArrayBuffer.empty[Column]
 
   def size: Int = taken.size
@@ -176,7 +176,7 @@ private final class AggregateArguments(df: DataFrame, insertOnly: Boolean) {
   }
 
   /** The one argument as the bytes of a value of type `kind`. */
-  private def value(call: AggregateCall, arguments: Seq[String], kind: DataType): Int =
+  def value(call: AggregateCall, arguments: Seq[String], kind: DataType): Int =
     take(PackedRows.packed(Seq(named(single(call, arguments)).cast(kind))))
 
   private def single(call: AggregateCall, arguments: Seq[String]): String = arguments match {
