@@ -34,7 +34,7 @@ from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.data_errors import data_error
 from headrace.engine.views.functions import OWN_ERROR
-from headrace.engine.views.store import READER_THREADS, Bounds
+from headrace.engine.views.store import ABANDONED, READER_THREADS, Bounds
 from headrace.engine.views.worker import Evaluation, OutOfMemory, Table, TooManyBytes, TooManyRows
 
 log = structlog.get_logger()
@@ -81,7 +81,7 @@ class Snapshots:
 
     def query(
         self, sql: str, timeout_s: float, arrow_tables: Mapping[str, Any], fetch: Fetch
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
         """Run a query as `ViewStore.query` does; `fetch` returns the rows of its views."""
         end = time.monotonic() + timeout_s
 
@@ -89,6 +89,8 @@ class Snapshots:
             seconds = end - time.monotonic()
             if self._closing.is_set():
                 raise UserError(SqlState.CANCELLED, "the server is being stopped")
+            if (is_abandoned := ABANDONED.get()) is not None and is_abandoned.is_set():
+                raise UserError(SqlState.CANCELLED, "the query was cancelled")
             if seconds <= 0:
                 raise _too_slow(timeout_s)
             return seconds
@@ -120,7 +122,7 @@ class Snapshots:
 
     def _evaluated(
         self, evaluation: Evaluation, file: int, left: Left
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
         try:
             worker = self._idle.get_nowait()
         except queue.Empty:
@@ -207,15 +209,15 @@ class _Worker:
         self._connection = Connection(ours.detach())
 
     def evaluate(self, evaluation: Evaluation, file: int, left: Left) -> tuple[Any, Any]:
-        """Return column names and rows, or the name of an exception and its text. Raises EOFError or OSError when the process dies."""
+        """Return columns and rows, or the name of an exception and its text. Raises EOFError or OSError when the process dies."""
         self._connection.send_bytes(pickle.dumps(evaluation))
         if evaluation.tables:
             send_handle(self._connection, file, self._process.pid)
-        names, count = _loaded(self._received(left))
-        if isinstance(names, str):
-            return names, count
+        columns, count = _loaded(self._received(left))
+        if isinstance(columns, str):
+            return columns, count
         rows = [row for _ in range(count) for row in _loaded(self._received(left))]
-        return names, rows
+        return columns, rows
 
     def _received(self, left: Left) -> bytes:
         # Polled now and then: the server may stop meanwhile.

@@ -80,7 +80,7 @@ def main(socket: int, memory_mb: int, spill: Path) -> None:
             # The default action of SIGALRM ends the process, also if the server is gone or native code does not return.
             signal.alarm(evaluation.timeout_s)
             try:
-                names, parts = _evaluate(database, evaluation, file)
+                columns, parts = _evaluate(database, evaluation, file)
             except (duckdb.Error, OutOfMemory, TooManyRows, TooManyBytes) as error:
                 connection.send_bytes(pickle.dumps((type(error).__name__, str(error))))
                 if isinstance(error, OutOfMemory):
@@ -90,7 +90,7 @@ def main(socket: int, memory_mb: int, spill: Path) -> None:
                 signal.alarm(0)
                 if file is not None:
                     os.close(file)
-            connection.send_bytes(pickle.dumps((names, len(parts))))
+            connection.send_bytes(pickle.dumps((columns, len(parts))))
             for part in parts:
                 connection.send_bytes(part)
 
@@ -106,14 +106,14 @@ def _limit(memory_mb: int) -> None:
 
 def _evaluate(
     database: duckdb.DuckDBPyConnection, evaluation: Evaluation, file: int | None
-) -> tuple[tuple[str, ...], list[bytes]]:
+) -> tuple[tuple[tuple[str, str], ...], list[bytes]]:
     cursor = database.cursor()
     try:
         if file is not None:
             _build(cursor, evaluation.tables, file)
         cursor.execute(evaluation.sql)
-        names = tuple(column[0] for column in cursor.description or ())
-        return names, _parts(cursor, evaluation)
+        columns = tuple((column[0], str(column[1])) for column in cursor.description or ())
+        return columns, _parts(cursor, evaluation)
     except (MemoryError, duckdb.OutOfMemoryException, pyarrow.ArrowMemoryError) as error:
         raise OutOfMemory(str(error)) from error
     except duckdb.Error as error:
