@@ -150,7 +150,7 @@ def lake() -> Iterator[Lake]:
 def headrace_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess]:
     """A real `headrace up`, shared by the tests that do not kill it."""
     process = HeadraceProcess(Path(tmp_path_factory.mktemp("headrace")))
-    process.start()
+    process.start(HEADRACE_POSTGRES_PORT="0")
     yield process
     process.stop()
 

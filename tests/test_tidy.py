@@ -206,8 +206,14 @@ OUTSIDE = {"benchmarks", "demo", "harness", "tests"}
 MAY_NAME_A_STORE_TYPE = {
     # The broker that the product brings, and its doors.
     "kafka": ("runtime/", "server/", "cli/", "core/idioms.py"),
-    # The catalog's database and its functions, which other systems have too.
-    "postgresql": ("catalog/", "core/idioms.py", "core/settings.py", "statements/system/"),
+    # The catalog's database and its functions, which other systems have too; the door for clients of PostgreSQL.
+    "postgresql": (
+        "catalog/",
+        "core/idioms.py",
+        "core/settings.py",
+        "statements/system/",
+        "server/postgres/",
+    ),
     # The database of materialized views.
     "clickhouse": ("engine/views/", "core/settings.py"),
     # What is installed.

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import psycopg
 import pytest
 
 from harness.patience import PATIENCE_S, until
@@ -23,7 +24,7 @@ from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED
 pytestmark = [pytest.mark.spark]
 
 KNOWN = {
-    "server": 1,  # HTTP
+    "server": 2,  # HTTP; PostgreSQL's protocol
     "driver": 2,  # py4j's calls from the JVM; pyspark's accumulators
     "jvm": 3,  # py4j's calls from Python; Spark's RPC; Spark's blocks
 }
@@ -126,6 +127,19 @@ def test_every_port_is_known_and_refuses_strangers(headrace_server: HeadraceProc
     # Not because nothing understood what was asked: Spark's two ports did, and py4j's.
     assert refused[REFUSALS[0]] == refused[REFUSALS[1]] == 2, refused
     assert refused[REFUSALS[2]] == 1, refused
+
+
+def test_the_port_for_clients_of_postgresql_asks_for_a_password(headrace_server: HeadraceProcess) -> None:
+    server_ports = {port for role, (_, port) in _listeners(headrace_server) if role == "server"}
+    (port,) = server_ports - {httpx.URL(headrace_server.url).port}
+    for stranger in STRANGERS:
+        # Not PostgreSQL's protocol.
+        assert _answer(("127.0.0.1", port), stranger(port)) == b""
+    with pytest.raises(psycopg.OperationalError, match="the user, the token or the password is wrong"):
+        psycopg.connect(host="127.0.0.1", port=port, user="admin", password="wrong")
+    address = {"host": "127.0.0.1", "port": port, "user": "admin", "password": headrace_server.token}
+    with psycopg.connect(**address, autocommit=True) as connection:
+        assert connection.execute("SELECT current_user, 1 AS one").fetchone() == ("admin", 1)
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/v2/statements"), ("GET", "/metrics")])

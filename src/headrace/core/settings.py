@@ -155,6 +155,15 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to bind.")
     port: int = Field(8080, description="Port to bind; 0 selects a free one.")
+    postgres_port: int | None = Field(
+        None,
+        ge=0,
+        le=65_535,
+        description=(
+            "Port on the same address for clients of PostgreSQL; 0 selects a free one. If it is not set, "
+            "there is no such port. An address other than loopback requires TLS."
+        ),
+    )
     tls_cert: Path | None = Field(
         None,
         description=(

@@ -27,8 +27,8 @@ from headrace.server.ports import ServerParts
 from headrace.server.rest import downloads
 from headrace.server.rest.routes import ControlPlane, router
 from headrace.server.rest.runs import StatementRuns
-from headrace.server.rest.turns import RUNNING_MAX
 from headrace.server.signin import Sessions
+from headrace.server.turns import RUNNING_MAX
 from headrace.server.web import PageMount, is_reserved
 
 COMPRESSED_FROM_BYTES = 1024
@@ -42,10 +42,10 @@ OTHER_THREADS = 32
 """For probes, and what the engine does in threads."""
 
 
-def create_app(parts: ServerParts) -> FastAPI:
+def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
     """Return the application. Every HTTP route added here is behind the token gate, except `probes`, signing in and the static page."""
     hosts = Hosts(parts.settings)
-    metrics = Metrics(parts.query_metrics)
+    metrics = metrics or Metrics(parts.query_metrics)
     tickets = TicketOffice(grace_ms=parts.settings.result_channel_grace_ms)
     sessions = Sessions(parts.settings, parts.accounts.user if parts.accounts else lambda _name: None)
 
@@ -57,7 +57,7 @@ def create_app(parts: ServerParts) -> FastAPI:
         known = parts.accounts.known_token(token) if parts.accounts is not None and token else None
         parts.audit(refused_request(scope, known, reason))
 
-    runs = StatementRuns(parts.statements, tickets, metrics)
+    runs = StatementRuns(parts.statements, tickets, metrics, parts.turns)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -84,7 +84,9 @@ def create_app(parts: ServerParts) -> FastAPI:
     app.include_router(probes.router(parts.is_ready))
     app.include_router(quick_start.router(parts.broker))
     if parts.accounts is not None:
-        app.include_router(signin.router(parts.settings, hosts, parts.accounts, sessions, parts.audit))
+        app.include_router(
+            signin.router(parts.settings, hosts, parts.accounts, sessions, parts.audit, parts.attempts)
+        )
 
     @app.get("/metrics", response_class=PlainTextResponse, summary="Figures for Prometheus")
     async def metrics_page(request: Request) -> Response:

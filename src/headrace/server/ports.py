@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from headrace.catalog.audit import AuditEntry
 from headrace.catalog.objects import ApiToken, Principal, User
@@ -13,6 +13,11 @@ from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet
 from headrace.core.settings import Settings
+from headrace.server.throttle import Attempts
+from headrace.server.turns import Turns
+from headrace.statements.base import Execution
+
+T = TypeVar("T")
 
 
 class LiveResult(Protocol):
@@ -96,6 +101,38 @@ class StatementRunner(Protocol):
         ...
 
 
+class BoundedRunner(Protocol):
+    """Runs statements for clients that wait for the end of each result, and reads the catalog for queries that are not of the dialect."""
+
+    async def execute(
+        self,
+        text: str,
+        *,
+        principal: Principal,
+        context: SessionContext,
+        files: Mapping[str, bytes],
+        bounded: bool,
+    ) -> Executed:
+        """Run `text` as `StatementRunner.execute` does; with `bounded`, refuse results without an end (0A000)."""
+        ...
+
+    async def columns(
+        self, text: str, *, principal: Principal, context: SessionContext
+    ) -> tuple[ResultColumn, ...] | None:
+        """Return the columns of a SELECT, which is not run; None for any other statement. Raises HeadraceError."""
+        ...
+
+    async def read(
+        self, text: str, read: Callable[[Execution], T], *, principal: Principal, context: SessionContext
+    ) -> T:
+        """Call `read`, which answers `text` from the catalog, in a thread; raises HeadraceError."""
+        ...
+
+    def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
+        """Return the complete `context`, without names of missing objects."""
+        ...
+
+
 class Accounts(Protocol):
     """Users who may sign in to the page."""
 
@@ -140,7 +177,7 @@ class ServerParts:
     `query_metrics` returns the metrics of the continuous queries for the metrics page; `is_ready` is true if statements can run (it may
     block). Without `accounts`, users cannot sign in with a password. `audit` records sign-ins and refused requests.
     `may_read_metrics` is true for the principals that may read the metrics page.
-    `broker` is the address of the broker that was started with the server.
+    `broker` is the address of the broker that was started with the server. All interfaces share `turns` and `attempts`.
     """
 
     settings: Settings
@@ -154,3 +191,5 @@ class ServerParts:
     may_read_metrics: Callable[[Principal], bool] = lambda _principal: True
     download: Callable[[Principal, str, str, str], bytes | None] = lambda *_: None
     broker: str | None = None
+    turns: Turns = field(default_factory=Turns)
+    attempts: Attempts = field(default_factory=Attempts)

@@ -14,7 +14,7 @@ import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,15 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
     os.umask(0o077)
     _allow_files()
     tls = _tls(settings)
-    with _exclusive(settings.data_dir), _listening(settings) as listener:
+    with _exclusive(settings.data_dir), ExitStack() as listeners:
+        listener = listeners.enter_context(_listening(settings.host, settings.port, "--port"))
+        postgres = (
+            listeners.enter_context(
+                _listening(settings.host, settings.postgres_port, "HEADRACE_POSTGRES_PORT")
+            )
+            if settings.postgres_port is not None
+            else None
+        )
         async with AsyncExitStack() as life:
             # The broker's JVM and our own imports take seconds each: side by side.
             broker = asyncio.create_task(_enter_broker(life, settings.data_dir / "kafka", kafka_port))
@@ -80,7 +88,11 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
             await life.enter_async_context(wired.audit_kept)
             life.push_async_callback(wired.engine.stop)
             await wired.engine.start()
-            server = _Server(wired.app, tls, _url(settings, listener))
+            open_connections = Connections()
+            if postgres is not None:
+                await life.enter_async_context(wired.postgres.listening(postgres, tls, open_connections))
+                wired.postgres.announce(f"{_reached(settings.host)}:{postgres.getsockname()[1]}")
+            server = _Server(wired.app, tls, _url(settings, listener), open_connections)
             stop.attach(server)
             await server.serve(sockets=[listener])
 
@@ -88,11 +100,13 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, saying that it is ready in our words."""
 
-    def __init__(self, app: FastAPI, tls: ssl.SSLContext | None, url: str) -> None:
+    def __init__(
+        self, app: FastAPI, tls: ssl.SSLContext | None, url: str, open_connections: Connections
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                **Connections().options(tls),
+                **open_connections.options(tls),
                 ws_ping_interval=PING_INTERVAL_S,
                 ws_ping_timeout=PING_TIMEOUT_S,
                 # Deflating small frames costs more than it saves on any network that a broker is close to.
@@ -180,17 +194,17 @@ def _exclusive(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _listening(host: str, port: int, setting: str) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((settings.host, settings.port))
+            listener.bind((host, port))
         except OSError as error:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
-                f"cannot listen on {settings.host} port {settings.port}: {error.strerror}",
-                hint="Choose another port with --port; 0 selects a free one.",
+                f"cannot listen on {host} port {port}: {error.strerror}",
+                hint=f"Choose another port with {setting}; 0 selects a free one.",
             ) from None
         yield listener
 
@@ -216,9 +230,13 @@ def _tls(settings: Settings) -> ssl.SSLContext | None:
 
 def _url(settings: Settings, listener: socket.socket) -> str:
     """Return the server's address on this machine."""
-    host, scheme = settings.host, "https" if settings.tls_cert else "http"
-    reached = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
-    return f"{scheme}://{reached}:{listener.getsockname()[1]}"
+    scheme = "https" if settings.tls_cert else "http"
+    return f"{scheme}://{_reached(settings.host)}:{listener.getsockname()[1]}"
+
+
+def _reached(host: str) -> str:
+    """Return the host at which a listener is reached on this machine."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
 
 
 def _keep_token(file: Path, token: str) -> None:

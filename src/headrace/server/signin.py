@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
@@ -22,7 +23,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Scope
 
-from headrace.catalog import passwords
 from headrace.catalog.audit import AuditOutcome, Event
 from headrace.catalog.objects import Principal, User
 from headrace.catalog.principals import digest
@@ -33,7 +33,7 @@ from headrace.server.auditing import Audit, at_the_page
 from headrace.server.failures import Refused
 from headrace.server.hosts import Hosts, address_of
 from headrace.server.ports import Accounts
-from headrace.server.throttle import Throttle
+from headrace.server.throttle import FREE_OF_ADDRESS, Attempts, TooManyAttemptsError
 
 log = structlog.get_logger()
 
@@ -42,12 +42,6 @@ ALLOWED, DENIED = AuditOutcome.ALLOWED, AuditOutcome.DENIED
 COOKIE = "headrace_session"
 PATH, INVITATION_PATH = "/v2/session", "/v2/session/invitation"
 SESSIONS_MAX = 10_000
-HASHING_MAX = 2
-"""How many passwords are looked at side by side: each takes 64 MiB."""
-
-FREE_OF_USER, FREE_OF_ADDRESS = 5, 20
-"""Wrong passwords before the next must wait. An address may be a proxy, and many people behind it."""
-
 _HASTY: dict[int | str, dict[str, Any]] = {
     204: {"description": "The response sets a cookie."},
     429: {"model": Refused, "description": "Too many wrong ones; `Retry-After` is the time to wait."},
@@ -149,38 +143,37 @@ def cookie_of(scope: Scope) -> str | None:
 
 
 def router(
-    settings: Settings, hosts: Hosts, accounts: Accounts, sessions: Sessions, audit: Audit
+    settings: Settings,
+    hosts: Hosts,
+    accounts: Accounts,
+    sessions: Sessions,
+    audit: Audit,
+    attempts: Attempts,
 ) -> APIRouter:
     """Return the routes of signing in, which need no token, and of signing out."""
     routes = APIRouter()
-    throttle = Throttle()
-    hashing = asyncio.Semaphore(HASHING_MAX)
     signed_in = partial(_with_session, settings, hosts, sessions)
 
-    def refuse_hasty(request: Request, event: Event, keys: dict[str, int], user: str | None) -> None:
-        wait_s = throttle.wait_s(keys)
-        if wait_s > 0:
-            audit(at_the_page(request.scope, event, DENIED, user, "throttled"))
-            raise _too_hasty(wait_s)
+    @contextmanager
+    def unhurried(request: Request, event: Event) -> Iterator[None]:
+        try:
+            yield
+        except TooManyAttemptsError as error:
+            audit(at_the_page(request.scope, event, DENIED, error.user, "throttled"))
+            raise HTTPException(429, str(error), {"Retry-After": str(error.wait_s)}) from None
 
     @routes.post(PATH, status_code=204, summary="Sign in with a password", responses=_HASTY)
     async def sign_in(request: Request, given: Credentials) -> Response:
         name = given.user.strip().lower()
-        keys = {f"user {name}": FREE_OF_USER, f"address {_address(request)}": FREE_OF_ADDRESS}
-        async with hashing:
-            user = accounts.user(name)
-            known = user.name if user is not None else None
-            # Not before: of many guesses at once all would pass.
-            refuse_hasty(request, Event.SIGN_IN, keys, known)
-            stored_hash = user.password if user is not None else None
-            fits = await asyncio.to_thread(passwords.matches, stored_hash, given.password)
-            if user is None or not fits:
-                throttle.failed(keys)
-        if user is None or not fits:
+        with unhurried(request, Event.SIGN_IN):
+            user = await attempts.matches(accounts.user, name, given.password, _address(request))
+        if user is None:
+            known = accounts.user(name)
             log.warning("sign_in_failed", client=_address(request))
-            audit(at_the_page(request.scope, Event.SIGN_IN, DENIED, known, "password"))
+            audit(
+                at_the_page(request.scope, Event.SIGN_IN, DENIED, known.name if known else None, "password")
+            )
             raise HTTPException(403, "the user or the password is wrong")
-        throttle.forget(f"user {name}")
         log.info("signed_in", user=user.name, client=_address(request))
         audit(at_the_page(request.scope, Event.SIGN_IN, ALLOWED, user.name, "password"))
         return signed_in(request, user, Response(status_code=204))
@@ -189,13 +182,14 @@ def router(
     async def accept(request: Request, given: Acceptance) -> Response:
         keys = {f"address {_address(request)}": FREE_OF_ADDRESS}
         try:
-            async with hashing:
-                refuse_hasty(request, Event.INVITATION, keys, None)
+            async with attempts.hashing:
+                with unhurried(request, Event.INVITATION):
+                    attempts.refuse_hasty(keys, None)
                 user = await asyncio.to_thread(accounts.accept_invitation, given.invitation, given.password)
         except UserError as error:
             raise HTTPException(400, error.text()) from None
         if user is None:
-            throttle.failed(keys)
+            attempts.throttle.failed(keys)
             audit(at_the_page(request.scope, Event.INVITATION, DENIED))
             raise HTTPException(403, "the invitation is not valid: it was used, was revoked or has expired")
         log.info("invitation_accepted", user=user.name, client=_address(request))
@@ -234,12 +228,6 @@ def _with_session(
         COOKIE, sessions.begin(user), path="/v2", secure=secure, httponly=True, samesite="strict"
     )
     return answer
-
-
-def _too_hasty(wait_s: int) -> HTTPException:
-    return HTTPException(
-        429, f"too many wrong passwords; try again in {wait_s} seconds", {"Retry-After": str(wait_s)}
-    )
 
 
 def _address(request: Request) -> str:

@@ -1,15 +1,24 @@
-"""Delays after failed attempts to authenticate."""
+"""Limits of attempts to authenticate, which all interfaces share: delays after failed ones, and passwords checked side by side."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+from headrace.catalog import passwords
+from headrace.catalog.objects import User
 
 WAIT_MAX_S = 60.0
 FORGOTTEN_S = 900.0
 KEYS_MAX = 10_000
+HASHING_MAX = 2
+"""How many passwords are looked at side by side: each takes 64 MiB."""
+
+FREE_OF_USER, FREE_OF_ADDRESS = 5, 20
+"""Wrong passwords before the next must wait. An address may be a proxy, and many people behind it."""
 
 
 class Throttle:
@@ -40,3 +49,42 @@ class Throttle:
     def forget(self, key: str) -> None:
         """Forget the failures of a key."""
         self._failures.pop(key, None)
+
+
+class TooManyAttemptsError(Exception):
+    """Too many wrong passwords; the next attempt is possible in `wait_s` seconds. `user` is the user's name if the user exists."""
+
+    def __init__(self, wait_s: int, user: str | None) -> None:
+        super().__init__(f"too many wrong passwords; try again in {wait_s} seconds")
+        self.wait_s = wait_s
+        self.user = user
+
+
+class Attempts:
+    """Attempts to sign in with a password or an invitation."""
+
+    def __init__(self) -> None:
+        self.throttle = Throttle()
+        self.hashing = asyncio.Semaphore(HASHING_MAX)
+
+    def refuse_hasty(self, keys: Mapping[str, int], user: str | None) -> None:
+        """Raise TooManyAttemptsError while one of the keys must wait."""
+        wait_s = self.throttle.wait_s(keys)
+        if wait_s > 0:
+            raise TooManyAttemptsError(wait_s, user)
+
+    async def matches(
+        self, named: Callable[[str], User | None], name: str, password: str, address: str | None
+    ) -> User | None:
+        """Return the user with that name and password, None if either is wrong. Raises TooManyAttemptsError."""
+        keys = {f"user {name}": FREE_OF_USER, f"address {address or ''}": FREE_OF_ADDRESS}
+        async with self.hashing:
+            user = named(name)
+            # Not before: of many guesses at once all would pass.
+            self.refuse_hasty(keys, user.name if user is not None else None)
+            stored_hash = user.password if user is not None else None
+            if not await asyncio.to_thread(passwords.matches, stored_hash, password):
+                self.throttle.failed(keys)
+                return None
+        self.throttle.forget(f"user {name}")
+        return user

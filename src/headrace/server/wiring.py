@@ -19,7 +19,9 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.engine import Engine
 from headrace.server.app import create_app
 from headrace.server.auditing import audit_log_writer
+from headrace.server.metrics import Metrics
 from headrace.server.ports import ServerParts
+from headrace.server.postgres.door import PostgresDoor, check_listener
 from headrace.server.query_metrics import query_metrics
 from headrace.session import StatementService
 from headrace.statements.base import Services
@@ -30,6 +32,7 @@ class Wired:
     """The application with the parts that have a life of their own; the audit log is written within `audit_kept`."""
 
     app: FastAPI
+    postgres: PostgresDoor
     catalog: Catalog
     engine: Engine
     audit_kept: AbstractAsyncContextManager[None]
@@ -47,6 +50,7 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
             message,
             hint="Register this server at the provider, and set the client id that it issues.",
         )
+    check_listener(settings)
     url = settings.catalog_url
     catalog = Catalog.open(settings.data_dir, url.get_secret_value() if url else None, _keys(settings))
     try:
@@ -69,7 +73,14 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
         statements.download,
         broker,
     )
-    return Wired(create_app(parts), catalog, engine, audit_log_writer(catalog.audit, settings.audit_days))
+    metrics = Metrics(parts.query_metrics)
+    return Wired(
+        create_app(parts, metrics),
+        PostgresDoor(parts, statements, metrics),
+        catalog,
+        engine,
+        audit_log_writer(catalog.audit, settings.audit_days),
+    )
 
 
 def _may_read_metrics(catalog: Catalog, principal: Principal) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -21,19 +21,22 @@ from headrace.catalog.policy import check_role
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic, HeadraceError, UserError
 from headrace.core.names import printed
-from headrace.core.resultset import ResultSet
+from headrace.core.resultset import ResultColumn, ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 from headrace.session.auditing import audited, refused_check
 from headrace.sql import parse, parse_each
 from headrace.sql.ast import Statement
+from headrace.sql.statements.query import SelectStatement
 from headrace.sql.statements.session import Use
 from headrace.statements.base import Execution, Outcome, Services, UncheckedError
 from headrace.statements.copying import file_for
 from headrace.statements.registry import check, execute
+from headrace.statements.select import columns_of
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
 DIAGNOSTICS_MAX = 100
 """Of one text; there is no end to what can be wrong with one of megabytes."""
 
@@ -64,12 +67,13 @@ class StatementService:
         principal: Principal,
         context: SessionContext,
         files: Mapping[str, bytes] | None = None,
+        bounded: bool = False,
     ) -> Executed:
         """Execute the statements of `text`; an empty text succeeds. `files` are the uploaded ones that they name.
 
-        A live result is only possible for the last statement (0A000 otherwise). The organization and the role of `context` are
-        checked at once (3D004, 3D001, 42501) unless the first statement chooses another; its other names when a statement
-        resolves them, since some clients go on naming what was dropped. Raises HeadraceError.
+        A live result is only possible for the last statement (0A000 otherwise). With `bounded`, every result must have an end (0A000).
+        The organization and the role of `context` are checked at once (3D004, 3D001, 42501) unless the first statement chooses
+        another; its other names when a statement resolves them, since some clients go on naming what was dropped. Raises HeadraceError.
         """
         statements = await self._parsed(text, principal, context)
         first = statements[0] if statements else None
@@ -79,7 +83,7 @@ class StatementService:
         for statement in statements:
             await self._refuse_unfinished(outcome, statement)
             identifiers.append(str(uuid.uuid4()))
-            run = Execution(self._services, principal, context, files=files or {})
+            run = Execution(self._services, principal, context, files=files or {}, bounded=bounded)
             answer = await self._run(statement, identifiers[-1], run)
             outcome = answer.result
             context = answer.context or context
@@ -123,6 +127,41 @@ class StatementService:
                     diagnostics.append(replace(error.diagnostic(), severity=severity))
                 is_known = is_known and error.state in _EXISTING
         return diagnostics
+
+    async def columns(
+        self, text: str, *, principal: Principal, context: SessionContext
+    ) -> tuple[ResultColumn, ...] | None:
+        """Return the columns of a SELECT, which is not run; None for any other statement. Raises HeadraceError as running it would."""
+        statements = await self._parsed(text, principal, context)
+        if not statements or not isinstance(statements[0], SelectStatement):
+            return None
+        context = self._begun(context, principal, statements[0])
+        return await columns_of(statements[0], Execution(self._services, principal, context, bounded=True))
+
+    async def read(
+        self, text: str, read: Callable[[Execution], T], *, principal: Principal, context: SessionContext
+    ) -> T:
+        """Call `read`, which answers `text` from the catalog by a query of the views' workers, in one of their readers.
+
+        For texts that a door answers itself, since they are not of the dialect. They are logged and audited as statements are. Raises
+        HeadraceError.
+        """
+        context = self._begun(context, principal, None)
+        run = Execution(self._services, principal, context)
+        began, state = time.perf_counter(), SqlState.INTERNAL_ERROR
+        try:
+            answer = await self._services.engine.read_views(principal.user, lambda: read(run))
+            state = SqlState.SUCCESS
+            return answer
+        except HeadraceError as error:
+            state = error.state
+            raise
+        finally:
+            identifier = str(uuid.uuid4())
+            self._log("CatalogQuery", identifier, run, state)
+            self._audit.record(
+                audited(text, principal, run.role, state, began=began, statement_id=identifier)
+            )
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         """Return the `context` for an answer: with defaults, and without names of missing objects."""
@@ -176,7 +215,7 @@ class StatementService:
             state = error.state
             raise
         finally:
-            self._log(statement, identifier, run, state)
+            self._log(type(statement).__name__, identifier, run, state)
             self._audit.record(
                 audited(statement, run.principal, run.role, state, began=began, statement_id=identifier)
             )
@@ -256,12 +295,12 @@ class StatementService:
                 span=statement.span,
             )
 
-    def _log(self, statement: Statement, identifier: str, run: Execution, state: SqlState) -> None:
+    def _log(self, kind: str, identifier: str, run: Execution, state: SqlState) -> None:
         # The text may hold secrets (CREATE STORE): the statement's kind is logged, never its text.
         log.info(
             "statement",
             statement_id=identifier,
-            kind=type(statement).__name__,
+            kind=kind,
             user=run.principal.user,
             role=run.role,
             sqlstate=state.value,

@@ -113,7 +113,7 @@ class Execution:
 
     `bindings` store each query as it was bound when its requirements were determined, so that exactly this query runs. `coming` are
     entities (by store and path) and views (by None and name) that will exist before the statement runs: the statements of an
-    application depend on each other.
+    application depend on each other. With `bounded`, the client requires a result that has an end.
     """
 
     services: Services
@@ -124,6 +124,7 @@ class Execution:
     checking: bool = False
     bindings: dict[bool, LogicalPlan] = field(default_factory=dict, repr=False, compare=False)
     coming: Mapping[tuple[str, EntityPath], EntityDescription] = field(default_factory=dict, repr=False)
+    bounded: bool = False
 
     @property
     def catalog(self) -> Catalog:
@@ -149,6 +150,16 @@ class Execution:
                 raise refusal(self.policy, self.role, requirement)
             fulfilled.append(requirement)
         return fulfilled
+
+    def require_end(self, what: str, span: Span) -> None:
+        """Raise UserError 0A000 for a result without an end if the client requires one."""
+        if self.bounded:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{what} has no end, and this client waits for the end of each result",
+                hint="Add LIMIT, or CREATE MATERIALIZED VIEW … AS SELECT … and SELECT from the view.",
+                span=span,
+            )
 
     def privilege_watch(self, requirements: Iterable[Requirement]) -> Callable[[], str | None]:
         """Return a function that names the first requirement which the active role no longer fulfils; None if it fulfils all. It reads

@@ -302,6 +302,7 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     store, kind = _store(statement, run)
     if kind.printer is None and kind.table_source is not None:
         return Outcome(await _print_table(statement, store, kind, run))
+    run.require_end("PRINT ENTITY", statement.span)
     printer = facet(
         kind.printer,
         kind,

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from headrace.analyzer import LogicalPlan
+from headrace.analyzer.logical import Limit
 from headrace.catalog.access import Privilege
 from headrace.catalog.policy import Requirement
-from headrace.core.resultset import ResultSet, result
+from headrace.core.resultset import ResultColumn, ResultSet, result
 from headrace.planner import plan_columns, plan_query, state_warning
 from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 from headrace.planner.sinks import ResultSink
@@ -42,6 +43,7 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
     if logical.snapshot and not logical.of_tables:
         engine, user = run.services.engine, run.principal.user
         return Outcome(await engine.read_views(user, partial(_snapshot, logical, run)))
+    _require_end(logical, statement, run)
     plan, message = await asyncio.to_thread(_explained, logical)
     refuse_shared(plan, run, None)
     columns = plan_columns(plan)
@@ -50,6 +52,20 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
     )
     channel.message = message
     return Outcome(channel)
+
+
+async def columns_of(statement: SelectStatement, run: Execution) -> tuple[ResultColumn, ...]:
+    """Return the columns of a query that is not run. Raises UserError as running it would, as far as that is known before."""
+    await asyncio.to_thread(lambda: run.check(_reading(statement, run)))
+    logical = await asyncio.to_thread(bound, statement.select, run)
+    _require_end(logical, statement, run)
+    return tuple(ResultColumn(column.name, column.type) for column in logical.schema.columns)
+
+
+def _require_end(logical: LogicalPlan, statement: SelectStatement, run: Execution) -> None:
+    has_limit = isinstance(logical.root, Limit) and logical.root.count is not None
+    if not (logical.snapshot or has_limit):
+        run.require_end("a SELECT from a stream or a changelog", statement.span)
 
 
 def _explained(logical: LogicalPlan) -> tuple[SparkPlan, str | None]:

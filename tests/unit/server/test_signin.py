@@ -110,7 +110,7 @@ async def test_no_answer_reveals_whether_a_user_exists(page: httpx.AsyncClient) 
 
 @pytest.mark.parametrize("user", ["anna@x.org", "nobody"])
 async def test_who_guesses_waits(page: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, user: str) -> None:
-    for _ in range(signin.FREE_OF_USER):
+    for _ in range(throttle.FREE_OF_USER):
         assert (await page.post("/v2/session", json={"user": user, "password": "wrong"})).status_code == 403
     hasty = await page.post("/v2/session", json={"user": user, "password": PASSWORD})
     assert hasty.status_code == 429
@@ -210,7 +210,7 @@ def audited(catalog: Catalog) -> list[tuple[str, str, str | None, str | None, in
 async def test_signing_in_and_out_is_audited(page: httpx.AsyncClient, catalog: Catalog) -> None:
     # People type passwords where the user's name goes.
     await page.post("/v2/session", json={"user": "hunter2", "password": "wrong"})
-    for _ in range(signin.FREE_OF_USER + 1):
+    for _ in range(throttle.FREE_OF_USER + 1):
         await page.post("/v2/session", json={**ANNA, "password": "wrong"})
     await page.post("/v2/session/invitation", json={"invitation": "hri_x", "password": PASSWORD})
     code = catalog.create_invitation(invitation("ben@x.org"))
@@ -218,7 +218,7 @@ async def test_signing_in_and_out_is_audited(page: httpx.AsyncClient, catalog: C
     await page.delete("/v2/session")
     assert audited(catalog) == [
         ("sign_in", "denied", None, "password", 1),
-        ("sign_in", "denied", "anna@x.org", "password", signin.FREE_OF_USER),
+        ("sign_in", "denied", "anna@x.org", "password", throttle.FREE_OF_USER),
         ("sign_in", "denied", "anna@x.org", "throttled", 1),
         ("invitation", "denied", None, None, 1),
         ("invitation", "allowed", "ben@x.org", None, 1),

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 
 from harness.patience import PATIENCE_S
 from headrace.core.resultset import ResultSet
-from headrace.server.rest import turns
+from headrace.server import turns
 from tests.unit.server.scripted import ScriptedStatements, serving
 
 

@@ -190,7 +190,7 @@ class ClickHouseViews:
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,
         workers: Sequence[LentWorker] = (),
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
         @contextmanager
         def fetch(left: Left) -> Iterator[Iterator[ViewRows]]:
             with self._one_moment(left) if len(reads) > 1 else ExitStack(), _named():

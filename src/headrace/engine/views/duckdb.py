@@ -129,7 +129,7 @@ class DuckDbViews:
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,
         workers: Sequence[LentWorker] = (),
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
         @contextmanager
         def fetch(_left: Left) -> Iterator[Iterator[ViewRows]]:
             cursor = self._database.cursor()

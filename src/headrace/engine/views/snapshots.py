@@ -35,7 +35,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.data_errors import data_error
 from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.views.functions import OWN_ERROR
-from headrace.engine.views.store import READER_THREADS, Bounds
+from headrace.engine.views.store import ABANDONED, READER_THREADS, Bounds
 from headrace.engine.views.worker import Evaluation, OutOfMemory, Table, TooManyBytes, TooManyRows
 
 log = structlog.get_logger()
@@ -87,7 +87,7 @@ class Snapshots:
         arrow_tables: Mapping[str, Any],
         fetch: Fetch,
         workers: Sequence[LentWorker] = (),
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
         """Run a query as `ViewStore.query` does; `fetch` returns the rows of its views."""
         end = time.monotonic() + timeout_s
 
@@ -95,6 +95,8 @@ class Snapshots:
             seconds = end - time.monotonic()
             if self._closing.is_set():
                 raise UserError(SqlState.CANCELLED, "the server is being stopped")
+            if (is_abandoned := ABANDONED.get()) is not None and is_abandoned.is_set():
+                raise UserError(SqlState.CANCELLED, "the query was cancelled")
             if seconds <= 0:
                 raise _too_slow(timeout_s)
             return seconds
@@ -128,7 +130,7 @@ class Snapshots:
 
     def _evaluated(
         self, evaluation: Evaluation, handles: Sequence[int], left: Left
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
         try:
             worker = self._idle.get_nowait()
         except queue.Empty:
@@ -215,16 +217,16 @@ class _Worker:
         self._connection = Connection(ours.detach())
 
     def evaluate(self, evaluation: Evaluation, handles: Sequence[int], left: Left) -> tuple[Any, Any]:
-        """Return column names and rows, or the name of an exception and its text; `handles` are those of the file with the tables, if there
+        """Return columns and rows, or the name of an exception and its text; `handles` are those of the file with the tables, if there
         are any, and of the workers of functions. Raises EOFError or OSError when the process dies."""
         self._connection.send_bytes(pickle.dumps(evaluation))
         for handle in handles:
             send_handle(self._connection, handle, self._process.pid)
-        names, count = _loaded(self._received(left))
-        if isinstance(names, str):
-            return names, count
+        columns, count = _loaded(self._received(left))
+        if isinstance(columns, str):
+            return columns, count
         rows = [row for _ in range(count) for row in _loaded(self._received(left))]
-        return names, rows
+        return columns, rows
 
     def _received(self, left: Left) -> bytes:
         # Polled now and then: the server may stop meanwhile.

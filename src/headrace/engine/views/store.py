@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Protocol
 
 from headrace.engine.functions.runtime import LentWorker
@@ -16,6 +18,9 @@ PURGE_INTERVAL_S = 5.0
 READER_THREADS = 3
 QUERY_TIMEOUT_S = 15.0
 """Less than the statement timeout: a query that its client has stopped waiting for must not hold its thread."""
+
+ABANDONED: ContextVar[Event | None] = ContextVar("abandoned", default=None)
+"""Set when nobody waits for the query of this context any longer."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +88,9 @@ class ViewStore(Protocol):
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,
         workers: Sequence[LentWorker] = (),
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Return column names and rows of a SELECT in DuckDB's SQL, as of one moment. It sees `arrow_tables` beside the views,
-        and calls the users' functions of `workers`.
+    ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
+        """Return columns (names and DuckDB's types) and rows of a SELECT in DuckDB's SQL, as of one moment. It sees `arrow_tables` beside
+        the views, and calls the users' functions of `workers`.
 
         `reads` names every view in it, and says what of that view is enough. Raises ExternalError when the store is away, UserError
         when the data does not allow it, 53200 for too much memory, 53000 for too large a result, 57014 when it takes too long.

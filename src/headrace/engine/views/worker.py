@@ -89,7 +89,7 @@ def main(handle: int, memory_mb: int, spill: Path) -> None:
             signal.alarm(evaluation.timeout_s)
             try:
                 with functions_of_users(database, evaluation.functions, sockets):
-                    names, parts = _evaluate(database, evaluation, file)
+                    columns, parts = _evaluate(database, evaluation, file)
             except (duckdb.Error, OutOfMemory, TooManyRows, TooManyBytes) as error:
                 connection.send_bytes(pickle.dumps((type(error).__name__, str(error))))
                 if isinstance(error, OutOfMemory):
@@ -101,7 +101,7 @@ def main(handle: int, memory_mb: int, spill: Path) -> None:
                     os.close(file)
                 for each in sockets:
                     each.close()
-            connection.send_bytes(pickle.dumps((names, len(parts))))
+            connection.send_bytes(pickle.dumps((columns, len(parts))))
             for part in parts:
                 connection.send_bytes(part)
 
@@ -117,14 +117,14 @@ def _limit(memory_mb: int) -> None:
 
 def _evaluate(
     database: duckdb.DuckDBPyConnection, evaluation: Evaluation, file: int | None
-) -> tuple[tuple[str, ...], list[bytes]]:
+) -> tuple[tuple[tuple[str, str], ...], list[bytes]]:
     cursor = database.cursor()
     try:
         if file is not None:
             _build(cursor, evaluation.tables, file)
         cursor.execute(evaluation.sql)
-        names = tuple(column[0] for column in cursor.description or ())
-        return names, _parts(cursor, evaluation)
+        columns = tuple((column[0], str(column[1])) for column in cursor.description or ())
+        return columns, _parts(cursor, evaluation)
     except (MemoryError, duckdb.OutOfMemoryException, pyarrow.ArrowMemoryError) as error:
         raise OutOfMemory(str(error)) from error
     except duckdb.Error as error:

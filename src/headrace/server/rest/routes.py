@@ -25,7 +25,7 @@ from headrace.server.rest.answers import Answer, TurnedAway, checked, finished, 
 from headrace.server.rest.runs import StatementRun, StatementRuns
 from headrace.server.rest.shapes import OF_CHECKS, OF_POLLS, OF_STATEMENTS, SUBMISSION, Version
 from headrace.server.rest.submission import read_submission
-from headrace.server.rest.turns import RETRY_AFTER_S, NoTurnError
+from headrace.server.turns import RETRY_AFTER_S, NoTurnError
 
 POLL_HOLD_S = 1.0
 """How long a poll waits for its statement: clients come once a second, and then need not come again."""

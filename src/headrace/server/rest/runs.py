@@ -22,7 +22,7 @@ from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.metrics import Metrics
 from headrace.server.ports import StatementRunner
 from headrace.server.rest.answers import Answer, Envelope, Failed, Streaming, Succeeded, TurnedAway
-from headrace.server.rest.turns import NoTurnError, Turns
+from headrace.server.turns import NoTurnError, Turns
 
 log = structlog.get_logger()
 
@@ -76,12 +76,14 @@ class StatementRun:
 class StatementRuns:
     """Starts statements and remembers them, within bounds."""
 
-    def __init__(self, statements: StatementRunner, tickets: TicketOffice, metrics: Metrics) -> None:
+    def __init__(
+        self, statements: StatementRunner, tickets: TicketOffice, metrics: Metrics, turns: Turns
+    ) -> None:
         self._statements = statements
         self._tickets = tickets
         self._metrics = metrics
         self._runs: OrderedDict[str, StatementRun] = OrderedDict()
-        self._turns = Turns()
+        self._turns = turns
 
     def submit(
         self,

@@ -1,0 +1,89 @@
+"""Sign-in by this door: the user's name with an API token or a password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from headrace.catalog.audit import AuditEntry, AuditOutcome, Event
+from headrace.catalog.objects import Principal
+from headrace.server.auth import TOKEN_LENGTH_MAX
+from headrace.server.ports import Accounts, ServerParts
+from headrace.server.postgres.errors import FatalError
+from headrace.server.throttle import TooManyAttemptsError
+
+DOOR = "postgres"
+
+
+@dataclass(frozen=True)
+class SignedIn:
+    """The user of a connection. `current` returns the principal as of now, None if the credential is no longer valid."""
+
+    user: str
+    current: Callable[[], Principal | None] = field(repr=False)
+    address: str | None
+
+    def principal(self) -> Principal:
+        """Return the principal with the user's current roles. Raises FatalError 28000 if the credential is no longer valid."""
+        principal = self.current()
+        if principal is None:
+            raise FatalError(
+                "28000", "the credential of this connection is no longer valid", hint="Connect again."
+            )
+        return replace(principal, address=self.address, door=DOOR)
+
+
+async def signed_in(parts: ServerParts, user: str, secret: str, address: str | None) -> SignedIn:
+    """Return the user with that name whose API token or password `secret` is. Raises FatalError 28P01 if it is neither."""
+    name = user.strip().lower()
+    by_token = parts.authenticate(secret) if len(secret) <= TOKEN_LENGTH_MAX else None
+    if by_token is not None and by_token.user == name:
+        parts.audit(_entry(AuditOutcome.ALLOWED, address, name, by_token.credential))
+        return SignedIn(name, lambda: parts.authenticate(secret), address)
+    accounts = parts.accounts
+    if accounts is not None:
+        current = await _by_password(parts, accounts, name, secret, address)
+        if current is not None:
+            parts.audit(_entry(AuditOutcome.ALLOWED, address, name, "password"))
+            return SignedIn(name, current, address)
+    known = accounts.user(name) if accounts is not None else None
+    parts.audit(_entry(AuditOutcome.DENIED, address, known.name if known else None, None, "password"))
+    raise FatalError(
+        "28P01",
+        "the user, the token or the password is wrong",
+        hint="The password is the user's password or an API token of the user.",
+    )
+
+
+async def _by_password(
+    parts: ServerParts, accounts: Accounts, name: str, secret: str, address: str | None
+) -> Callable[[], Principal | None] | None:
+    try:
+        user = await parts.attempts.matches(accounts.user, name, secret, address)
+    except TooManyAttemptsError as error:
+        parts.audit(_entry(AuditOutcome.DENIED, address, error.user, None, "throttled"))
+        raise FatalError("28P01", str(error)) from None
+    if user is None:
+        return None
+    identity = (user.id, user.password)
+
+    def current() -> Principal | None:
+        now = accounts.user(name)
+        if now is None or (now.id, now.password) != identity:
+            return None
+        return Principal(now.name, now.roles, now.default_role, credential="password")
+
+    return current
+
+
+def _entry(
+    outcome: AuditOutcome,
+    address: str | None,
+    user: str | None,
+    credential: str | None,
+    detail: str | None = None,
+) -> AuditEntry:
+    """Return the entry of a sign-in. An unknown user name is left out: people type passwords there."""
+    return AuditEntry(
+        Event.SIGN_IN, outcome, user, credential=credential, address=address, door=DOOR, detail=detail
+    )

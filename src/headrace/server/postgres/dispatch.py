@@ -1,0 +1,162 @@
+"""Statements of a connection: the product's by the session layer, PostgreSQL's own words and queries of its catalog here."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+import structlog
+
+from headrace.catalog.objects import Principal
+from headrace.core.errors import ErrorDomain, HeadraceError
+from headrace.core.names import printed
+from headrace.core.resultset import ResultSet
+from headrace.core.sqlstate import SqlState
+from headrace.server.metrics import Metrics
+from headrace.server.ports import BoundedRunner
+from headrace.server.postgres.answer import QUERIES, READING, Answer, first_words
+from headrace.server.postgres.authentication import SignedIn
+from headrace.server.postgres.catalog.answers import CatalogQuery, Environment, answered
+from headrace.server.postgres.catalog.choice import concerns_catalog
+from headrace.server.postgres.errors import PostgresError, converted
+from headrace.server.postgres.own_words import (
+    Setting,
+    State,
+    deallocated,
+    own_answer,
+    setting_of,
+    shown,
+)
+from headrace.server.postgres.parameters import Bound, Substituted, substituted
+from headrace.server.postgres.types import Column, column_of
+from headrace.server.turns import NoTurnError, Turns
+
+log = structlog.get_logger()
+
+_DDL = ("Type", "Name", "Command", "Summary", "Path")
+_TAG_WORDS = 2
+
+
+class Dispatch:
+    """Runs the statements of one connection."""
+
+    def __init__(
+        self, runner: BoundedRunner, turns: Turns, metrics: Metrics, user: SignedIn, state: State
+    ) -> None:
+        self._runner = runner
+        self._turns = turns
+        self._metrics = metrics
+        self._user = user
+        self.state = state
+        self._turn = (user.user, f"postgres {uuid.uuid4()}")
+
+    async def run(self, text: str, values: Sequence[Bound] = ()) -> Answer:
+        """Run one statement. Raises PostgresError; its position is in `text`."""
+        first = first_words(text)
+        own = own_answer(first, self.state)
+        if own is not None:
+            return own
+        setting = setting_of(text, first)
+        if setting is not None:
+            return await self._set(setting, first[0])
+        answer = shown(text, first, self.state.variables) or deallocated(text, first, self.state)
+        if answer is not None:
+            return answer
+        if first[0] in QUERIES and concerns_catalog(text):
+            return await self._catalog(CatalogQuery(text, tuple(values)))
+        return await self._product(text, values, first)
+
+    async def describe(self, text: str, values: Sequence[Bound]) -> tuple[Column, ...] | None:
+        """Return the columns of a statement's result, None if it has none or they are not known before it runs. `values` are NULLs."""
+        first = first_words(text)
+        if first[0] not in READING:
+            return None
+        self.state.refuse_failed()
+        if first[0] not in QUERIES:
+            answer = await self.run(text, values)
+            await answer.close()
+            return answer.columns
+        if concerns_catalog(text):
+            return (await self._catalog(CatalogQuery(text, tuple(values), is_described=True))).columns
+        done = substituted(text, values)
+        async with self._in_turn(done) as principal:
+            columns = await self._runner.columns(done.text, principal=principal, context=self.state.context)
+        return tuple(map(column_of, columns)) if columns is not None else None
+
+    def lost(self, answer: Answer) -> str | None:
+        """Return why the user may no longer read a result that is being produced; None while the user may."""
+        self._user.principal()
+        return answer.live.lost() if answer.live is not None else None
+
+    async def use_role(self, role: str) -> None:
+        """Make a role the active one. Raises PostgresError."""
+        await self._product(f"USE ROLE {printed(role)}", (), ["USE", "ROLE"])
+
+    async def _set(self, setting: Setting, verb: str) -> Answer:
+        if setting.name.lower() == "role":
+            named = setting.value if setting.value and setting.value.upper() != "NONE" else None
+            await self.use_role(named or self._user.principal().default_role)
+        elif setting.name.upper() == "ALL":
+            self.state.variables.reset()
+            self.state.follow()
+        elif setting.name:
+            self.state.set(setting.name, setting.value)
+        return Answer(verb)
+
+    async def _product(self, text: str, values: Sequence[Bound], first: Sequence[str]) -> Answer:
+        done = substituted(text, values)
+        async with self._in_turn(done) as principal:
+            executed = await self._runner.execute(
+                done.text, principal=principal, context=self.state.context, files={}, bounded=True
+            )
+        self.state.context = executed.context
+        is_reading = first[0] in READING
+        self.state.has_changed = self.state.has_changed or not (is_reading or first[0] == "USE")
+        outcome = executed.outcome
+        if not isinstance(outcome, ResultSet):
+            columns = tuple(map(column_of, outcome.columns))
+            return Answer("SELECT", columns, live=outcome, notice=outcome.message)
+        tag = "SELECT" if is_reading else " ".join(word for word in first[:_TAG_WORDS] if word.isidentifier())
+        if not outcome.columns or tuple(column.name for column in outcome.columns) == _DDL:
+            return Answer(tag, notice=outcome.message)
+        return Answer(tag, tuple(map(column_of, outcome.columns)), outcome.rows, notice=outcome.message)
+
+    async def _catalog(self, query: CatalogQuery) -> Answer:
+        environment = Environment(self._user.user, dict(self.state.variables))
+        async with self._in_turn(Substituted(query.text)) as principal:
+            columns, rows = await self._runner.read(
+                query.text,
+                partial(answered, query, environment),
+                principal=principal,
+                context=self.state.context,
+            )
+        return Answer("SELECT", columns, rows)
+
+    @asynccontextmanager
+    async def _in_turn(self, done: Substituted) -> AsyncIterator[Principal]:
+        """Run the block in the turn of this connection, with its errors in PostgreSQL's terms."""
+        principal = self._user.principal()
+        start, state = time.perf_counter(), SqlState.INTERNAL_ERROR.value
+        try:
+            async with self._turns.turn(self._turn):
+                yield principal
+            state = SqlState.SUCCESS.value
+        except NoTurnError:
+            self._metrics.turned_away()
+            raise PostgresError("53000", "too many statements are running; try again soon") from None
+        except HeadraceError as error:
+            state = error.state.value
+            if error.domain is ErrorDomain.INTERNAL:
+                log.exception("statement_failed", sqlstate=state)
+            response = converted(error)
+            if error.span is not None:
+                response.position = done.original(error.span.start) + 1
+            raise response from None
+        except PostgresError as error:
+            state = error.state
+            raise
+        finally:
+            self._metrics.finished(state, time.perf_counter() - start)
