@@ -548,7 +548,7 @@ class Principal:
     """The user of a request, with the directly granted roles, or the one role of an API token.
 
     `token` is the id of the API token that it signed in with, `session` that of the page's session; None for whatever else. For the
-    audit log `credential` names either, and `address` is where the request came from.
+    audit log `credential` names either, `address` is where the request came from, and `door` the interface that received it.
     """
 
     user: str
@@ -558,3 +558,4 @@ class Principal:
     session: str | None = None
     credential: str | None = field(default=None, compare=False)
     address: str | None = field(default=None, compare=False)
+    door: str = field(default="api", compare=False)

@@ -41,7 +41,7 @@ def audited(
         role,
         principal.credential,
         principal.address,
-        "page" if principal.session is not None else "api",
+        "page" if principal.session is not None else principal.door,
         state.value,
         statement_id,
         text,
