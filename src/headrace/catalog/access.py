@@ -27,6 +27,7 @@ class Privilege(Enum):
     MANAGE_GRANTS = "MANAGE_GRANTS"
     READ_AUDIT = "READ_AUDIT"
     READ_METRICS = "READ_METRICS"
+    EXECUTE_BY_MCP = "EXECUTE_BY_MCP"
     CREATE_SCHEMA = "CREATE_SCHEMA"
     CREATE_RELATION = "CREATE_RELATION"
     USAGE = "USAGE"
@@ -90,12 +91,19 @@ ON_ORGANIZATION: tuple[Privilege, ...] = (
     Privilege.MANAGE_GRANTS,
     Privilege.READ_AUDIT,
     Privilege.READ_METRICS,
+    Privilege.EXECUTE_BY_MCP,
 )
 """What can be granted on the organization."""
 
 BUILT_IN_PRIVILEGES: dict[str, frozenset[Privilege]] = {
     SYSADMIN: frozenset(ON_ORGANIZATION)
-    - {Privilege.MANAGE_MEMBERS, Privilege.MANAGE_GRANTS, Privilege.READ_AUDIT},
+    - {
+        Privilege.MANAGE_MEMBERS,
+        Privilege.MANAGE_GRANTS,
+        Privilege.READ_AUDIT,
+        # A program that follows a language model must be allowed to change something explicitly (ADR 62).
+        Privilege.EXECUTE_BY_MCP,
+    },
     SECURITYADMIN: frozenset({Privilege.MANAGE_GRANTS, Privilege.READ_AUDIT}),
     USERADMIN: frozenset({Privilege.MANAGE_MEMBERS}),
 }

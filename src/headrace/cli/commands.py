@@ -6,12 +6,15 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from headrace.cli import exit_codes
+
+if TYPE_CHECKING:
+    from headrace.cli.session import Server
 
 _ORDER = "headrace.order"
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -41,6 +44,14 @@ Host = Annotated[str | None, typer.Option(help="Address to bind.", envvar="HEADR
 Port = Annotated[
     int | None,
     typer.Option(help="Port to bind; 0 selects a free one.", envvar="HEADRACE_PORT", min=0, max=65535),
+]
+Url = Annotated[str, typer.Option(help="The server.", envvar="HEADRACE_URL")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help="Your token; default: the token that a server on this machine created.",
+        envvar="HEADRACE_TOKEN",
+    ),
 ]
 
 
@@ -122,14 +133,8 @@ def sql(
         float | None,
         typer.Option(help=("End each live result after this many seconds; other results fail then."), min=0),
     ] = None,
-    url: Annotated[str, typer.Option(help="The server.", envvar="HEADRACE_URL")] = DEFAULT_URL,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            help="Your token; default: the token that a server on this machine created.",
-            envvar="HEADRACE_TOKEN",
-        ),
-    ] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
     data_dir: DataDirectory = None,
 ) -> None:
     """Run SQL: an interactive prompt, or the statements of -c, -f and standard input.
@@ -142,11 +147,7 @@ def sql(
 
     chosen = output or (Output.TABLE if sys.stdout.isatty() else Output.NDJSON)
     limits = running.Limits(max_rows, timeout)
-    credential = token or session.local_token(url, data_dir)
-    if credential is None:
-        say(f"headrace: expected a token, found none\nhint: {running.WHERE_TOKENS_ARE}")
-        raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
-    server = session.Server(url, credential)
+    server = _server(url, token, data_dir)
     if not command and not file and not check and sys.stdin.isatty():
         raise typer.Exit(session.interact(server, chosen.value, limits))
     given = {"command": map(running.Text, command or []), "file": map(running.file_text, file or ["-"])}
@@ -159,6 +160,38 @@ def sql(
     if check:
         raise typer.Exit(session.check(server, texts))
     raise typer.Exit(session.run(server, texts, chosen.value, limits))
+
+
+@app.command()
+def mcp(
+    *,
+    role: Annotated[str | None, typer.Option(help="Role of all tools; default: that of the token.")] = None,
+    database: Annotated[str | None, typer.Option(help="Database of names without one.")] = None,
+    schema: Annotated[str | None, typer.Option(help="Schema of names without one.")] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Serve MCP on standard input and output, for programs that follow a language model.
+
+    The tools are those of the server at --url for your token: this command has no privileges of its own.
+    """
+    from headrace.cli import session
+
+    names = {"role": role, "database": database, "schema": schema}
+    raise typer.Exit(session.serve_mcp(_server(url, token, data_dir), names))
+
+
+def _server(url: str, token: str | None, data_dir: Path | None) -> Server:
+    """Return the server with the token, or exit if there is none."""
+    from headrace.cli import running, session
+    from headrace.cli.output import say
+
+    credential = token or session.local_token(url, data_dir)
+    if credential is None:
+        say(f"headrace: expected a token, found none\nhint: {running.WHERE_TOKENS_ARE}")
+        raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
+    return session.Server(url, credential)
 
 
 @app.command()

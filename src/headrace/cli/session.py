@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -117,5 +117,19 @@ def interact(server: Server, output: str, limits: Limits) -> int:
     async def go() -> int:
         async with Client(server.url, server.token) as client:
             return await Shell(client, printer(output, sys.stdout), limits).run()
+
+    return _run(go())
+
+
+def serve_mcp(server: Server, names: Mapping[str, str | None]) -> int:
+    """Serve MCP on standard input and output; returns the exit code."""
+    from headrace.cli.mcp_stdio import forward
+
+    async def go() -> int:
+        async with Client(server.url, server.token) as client:
+            # A wrong address or token is reported as by the other commands.
+            await client.version()
+        await forward(server.url, server.token, names)
+        return exit_codes.OK
 
     return _run(go())

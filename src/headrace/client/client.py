@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import ssl
 import uuid
@@ -21,7 +20,7 @@ from headrace.client.errors import (
     ServerUnreachableError,
     SqlError,
 )
-from headrace.client.trust import trusted
+from headrace.client.trust import is_loopback, trusted
 from headrace.client.wire import (
     AGENT,
     STILL_RUNNING,
@@ -107,7 +106,7 @@ class Client:
         self.url = base
         self.context = context or SessionContext("")
         self._session_id = str(uuid.uuid4())
-        self._is_local = _is_loopback(parts.hostname)
+        self._is_local = is_loopback(parts.hostname)
         self._http = httpx.AsyncClient(
             base_url=base if base.endswith("/v2") else base + "/v2",
             headers={"Authorization": f"Bearer {token}", "User-Agent": AGENT},
@@ -219,10 +218,3 @@ def _body(response: httpx.Response) -> Any:
     if message and response.status_code in (400, 404, 413):
         raise RequestRefusedError(message)
     raise ConnectionFailedError(message or f"the server answered with HTTP status {response.status_code}")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

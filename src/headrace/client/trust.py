@@ -1,7 +1,8 @@
-"""Certificates that the client trusts."""
+"""Certificates that the client trusts, and servers on this machine."""
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import ssl
 from pathlib import Path
@@ -16,3 +17,11 @@ def trusted() -> ssl.SSLContext:
     if file and Path(file).is_file():
         context.load_verify_locations(file)
     return context
+
+
+def is_loopback(host: str) -> bool:
+    """True if a host is this machine."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

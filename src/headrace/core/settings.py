@@ -335,6 +335,16 @@ class Settings(BaseSettings):
         description="Whether functions of users run without access to files, network and other processes. Off, everybody who "
         "may create a function can do what the server can.",
     )
+    mcp_rows_max: int = Field(1000, ge=1, description="Most rows that a tool of MCP returns.")
+    mcp_bytes_max: int = Field(
+        256 * 1024, ge=1024, description="Most bytes of rows that a tool of MCP returns."
+    )
+    mcp_seconds_max: int = Field(
+        30, ge=1, description="Seconds that a tool of MCP waits for a result, or collects rows of a live one."
+    )
+    mcp_view_tools_max: int = Field(
+        100, ge=0, description="Most materialized views that are tools of MCP; `select` reads all of them."
+    )
     queries_max: int = Field(
         0, ge=0, description="Most continuous queries that are to run at a time. 0 for no limit."
     )

@@ -20,6 +20,7 @@ from headrace.server.auditing import refused_request
 from headrace.server.auth import TokenGate, principal_of
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.hosts import HostGate, Hosts
+from headrace.server.mcp.endpoint import McpEndpoint
 from headrace.server.metrics import Metrics
 from headrace.server.middleware import BodyLimit, CleanPaths, SecurityHeaders
 from headrace.server.openapi import document
@@ -58,13 +59,15 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
         parts.audit(refused_request(scope, known, reason))
 
     runs = StatementRuns(parts.statements, tickets, metrics, parts.turns)
+    mcp = McpEndpoint(parts.settings, parts.statements, runs, tickets, ended, parts.accounts, parts.audit)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         # Each text under way may wait for a store in a thread: none may keep others from one.
         threads = ThreadPoolExecutor(RUNNING_MAX + OTHER_THREADS, "worker")
         asyncio.get_running_loop().set_default_executor(threads)
-        yield
+        async with mcp.running():
+            yield
         await runs.close()
         await tickets.close()
 
@@ -102,8 +105,8 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
     async def openapi() -> Response:
         return JSONResponse(document(app))
 
-    app.router.routes.append(PageMount())
-    _add_gates(app, parts, sessions, hosts, refused)
+    app.router.routes += [*mcp.routes(), PageMount()]
+    _add_gates(app, parts, sessions, hosts, mcp, refused)
     return app
 
 
@@ -112,6 +115,7 @@ def _add_gates(
     parts: ServerParts,
     sessions: Sessions,
     hosts: Hosts,
+    mcp: McpEndpoint,
     refused: Callable[[Scope, str | None, str], None],
 ) -> None:
     """Wrap the application in the middleware that checks each request before a route runs."""
@@ -121,7 +125,9 @@ def _add_gates(
         TokenGate,
         signed_in=sessions.principal,
         authenticate=parts.authenticate,
-        is_public=_public(app.routes),
+        is_public=_public(app.routes, mcp),
+        challenge=mcp.challenge,
+        access_token=mcp.access_token,
         on_refusal=refused,
     )
     app.add_middleware(CleanPaths)
@@ -130,11 +136,11 @@ def _add_gates(
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESSED_FROM_BYTES, compresslevel=COMPRESSION_LEVEL)
 
 
-def _public(routes: list[BaseRoute]) -> Callable[[Scope], bool]:
-    """True if a request needs no token: it is a probe or signs in, or only the static page can answer it."""
+def _public(routes: list[BaseRoute], mcp: McpEndpoint) -> Callable[[Scope], bool]:
+    """True if a request needs no token: it is a probe, signs in or asks where to sign in, or only the static page can answer it."""
 
     def is_public(scope: Scope) -> bool:
-        if scope["path"] in probes.PATHS or signin.is_sign_in(scope):
+        if scope["path"] in probes.PATHS or signin.is_sign_in(scope) or mcp.is_metadata(scope):
             return True
         if is_reserved(scope["path"]):
             return False

@@ -21,6 +21,7 @@ log = structlog.get_logger()
 FLUSH_INTERVAL_S = 1.0
 FORGET_INTERVAL_S = 3600.0
 _PATH_LENGTH_MAX = 200
+MCP_PATH = "/mcp"
 Audit = Callable[[AuditEntry], None]
 
 
@@ -36,7 +37,7 @@ def refused_request(scope: Scope, who: ApiToken | Principal | None, reason: str)
         who.user if who is not None else None,
         credential=who.credential if who is not None else None,
         address=address_of(scope),
-        door="api",
+        door="mcp" if scope["path"] == MCP_PATH else "api",
         sqlstate=SqlState.INSUFFICIENT_PRIVILEGE.value,
         detail=f"{place}{reason}",
     )

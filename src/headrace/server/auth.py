@@ -1,12 +1,13 @@
 """Authentication: every HTTP request needs a bearer token or a session's cookie, except requests for the static page and sign-in.
 
 Source: client-contract section 1. A bad token returns 403, never 401: the Go client treats 401 as a temporary failure
-and keeps polling. Websockets pass here; they authenticate with a ticket in their first frame (`dataplane`).
+and keeps polling. MCP is the exception: its clients find out by a 401 how to authenticate, and a page's cookie does not count there.
+Websockets pass here; they authenticate with a ticket in their first frame (`dataplane`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import structlog
@@ -27,6 +28,8 @@ TOKEN_LENGTH_MAX = 4096
 class TokenGate:
     """Refuses every HTTP request without a valid token, unless `is_public` is true for the request.
 
+    `challenge` returns the header WWW-Authenticate for a request that requires a bearer token and is refused by 401, None for others;
+    for such requests `access_token` returns the principal of a token that is no API token.
     `on_refusal` is called with the refused request, its token if present, and the reason.
     """
 
@@ -37,23 +40,29 @@ class TokenGate:
         signed_in: Callable[[str], Principal | None],
         authenticate: Callable[[str], Principal | None],
         is_public: Callable[[Scope], bool],
+        challenge: Callable[[Scope], str | None],
+        access_token: Callable[[str], Awaitable[Principal | None]],
         on_refusal: Callable[[Scope, str | None, str], None],
     ) -> None:
         self._app = app
         self._signed_in = signed_in
         self._authenticate = authenticate
         self._is_public = is_public
+        self._challenge = challenge
+        self._access_token = access_token
         self._on_refusal = on_refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, with the principal in the scope's state, or answer 403."""
+        """Pass on, with the principal in the scope's state, or answer 403 or 401."""
         if scope["type"] != "http" or self._is_public(scope):
             await self._app(scope, receive, send)
             return
-        token = _bearer(scope)
-        if token:
-            principal = self._authenticate(token) if len(token) <= TOKEN_LENGTH_MAX else None
-        else:
+        token, challenge, principal = _bearer(scope), self._challenge(scope), None
+        if token and len(token) <= TOKEN_LENGTH_MAX:
+            principal = self._authenticate(token)
+            if principal is None and challenge is not None:
+                principal = await self._access_token(token)
+        elif not token and challenge is None:
             principal = self._signed_in(cookie) if (cookie := cookie_of(scope)) else None
         if principal is not None:
             scope.setdefault("state", {})["principal"] = replace(principal, address=address_of(scope))
@@ -62,7 +71,10 @@ class TokenGate:
         reason = "not valid" if token else "no bearer token"
         log.warning("authentication_failed", client=address_of(scope), path=scope["path"], reason=reason)
         self._on_refusal(scope, token, reason)
-        answer = refusal(403, "the token is not valid" if token else "expected a bearer token, found none")
+        message = "the token is not valid" if token else "expected a bearer token, found none"
+        answer = refusal(403 if challenge is None else 401, message)
+        if challenge is not None:
+            answer.headers["WWW-Authenticate"] = challenge + (', error="invalid_token"' if token else "")
         await answer(scope, receive, send)
 
 

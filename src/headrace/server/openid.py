@@ -84,14 +84,16 @@ class Travellers:
 
 
 class OpenIdProvider:
-    """The provider in the settings. Its metadata and keys are cached for a while; an unknown key makes the server fetch them again."""
+    """The provider in the settings. Its metadata and keys are cached for a while; an unknown key makes the server fetch them again, at
+    most every `cooldown_s` seconds. Sign-ins need no cooldown: their tokens come from the provider itself."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, cooldown_s: float = 0) -> None:
         self._issuer = settings.oidc_issuer or ""
         self._client = settings.oidc_client_id or ""
         self._secret = settings.oidc_client_secret
         self._scopes = settings.oidc_scopes
         self._groups_claim = settings.oidc_groups_claim
+        self._cooldown_s = cooldown_s
         self._metadata: tuple[float, Mapping[str, Any], jwt.PyJWKClient] | None = None
 
     async def address(self, state: str, away: Away) -> str:
@@ -148,6 +150,23 @@ class OpenIdProvider:
 
     async def verified(self, token: str, nonce: str) -> dict[str, Any]:
         """Return the claims of an ID token after checking its issuer, audience, times and nonce."""
+        claims = await self._claims("ID token", token, self._client)
+        if not hmac.compare_digest(str(claims.get("nonce")), nonce):
+            raise RefusedError("refused", "the ID token is not valid: its nonce differs from the request's")
+        if claims.get("azp", self._client) != self._client:
+            raise RefusedError("refused", "the ID token is not valid: it was issued for another client")
+        return claims
+
+    async def bearer(self, token: str, resource: str) -> Identity:
+        """Return the identity of an access token that the provider issued for `resource`. Raises RefusedError if any check fails, with the
+        code `away` if the provider does not answer."""
+        try:
+            await self._known()
+        except RefusedError as error:
+            raise RefusedError("away", str(error)) from None
+        return self._identity(await self._claims("access token", token, resource))
+
+    async def _claims(self, kind: str, token: str, audience: str) -> dict[str, Any]:
         _, keys = await self._known()
         try:
             key = await asyncio.to_thread(keys.get_signing_key_from_jwt, token)
@@ -155,17 +174,15 @@ class OpenIdProvider:
                 token,
                 key,
                 algorithms=ALGORITHMS,
-                audience=self._client,
+                audience=audience,
                 issuer=self._issuer,
                 leeway=LEEWAY_S,
                 options={"require": ["iss", "sub", "aud", "exp", "iat"]},
             )
+        except jwt.PyJWKClientConnectionError:
+            raise RefusedError("away", "the provider does not answer: its keys cannot be fetched") from None
         except jwt.PyJWTError as error:
-            raise RefusedError("refused", f"the ID token is not valid: {error}") from None
-        if not hmac.compare_digest(str(claims.get("nonce")), nonce):
-            raise RefusedError("refused", "the ID token is not valid: its nonce differs from the request's")
-        if claims.get("azp", self._client) != self._client:
-            raise RefusedError("refused", "the ID token is not valid: it was issued for another client")
+            raise RefusedError("refused", f"the {kind} is not valid: {error}") from None
         return claims
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
@@ -185,8 +202,9 @@ class OpenIdProvider:
                 raise RefusedError(
                     "away", f"expected the metadata of {self._issuer}, found those of another issuer"
                 )
-            # Tokens come from the provider itself, so no other party can trigger repeated fetches of its keys.
-            keys = jwt.PyJWKClient(metadata["jwks_uri"], timeout=TIMEOUT_S, cooldown_duration=0)
+            keys = jwt.PyJWKClient(
+                metadata["jwks_uri"], timeout=TIMEOUT_S, cooldown_duration=self._cooldown_s
+            )
             self._metadata = time.monotonic(), metadata, keys
         return self._metadata[1], self._metadata[2]
 

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from headrace.catalog.access import Privilege
 from headrace.catalog.audit import AuditEntry
-from headrace.catalog.objects import ApiToken, Principal, User
+from headrace.catalog.objects import ApiToken, Principal, Relation, User
 from headrace.catalog.single_sign_on import Admitted
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic
@@ -98,6 +99,14 @@ class StatementRunner(Protocol):
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         """Return the complete `context` for an answer, without names of missing objects."""
+        ...
+
+    def readable_views(self, principal: Principal, context: SessionContext) -> list[Relation]:
+        """Return the materialized views that the role of `context` may SELECT, by name; raises HeadraceError for `context`."""
+        ...
+
+    def holds(self, privilege: Privilege, principal: Principal, context: SessionContext) -> bool:
+        """True if the role of `context` has a privilege on the organization; raises HeadraceError for `context`."""
         ...
 
 

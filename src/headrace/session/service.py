@@ -16,8 +16,8 @@ from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.spec import KindSpec
 from headrace.catalog.kinds.store import STORE
-from headrace.catalog.objects import Principal
-from headrace.catalog.policy import check_role
+from headrace.catalog.objects import Principal, Relation, RelationKind
+from headrace.catalog.policy import Requirement, check_role
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic, HeadraceError, UserError
 from headrace.core.names import printed
@@ -188,6 +188,26 @@ class StatementService:
             compute_pool=pool if known(COMPUTE_POOL, pool) else None,
         )
 
+    def readable_views(self, principal: Principal, context: SessionContext) -> list[Relation]:
+        """Return the materialized views that the role of `context` may SELECT, by name. Raises HeadraceError for the organization and the
+        role."""
+        role = self._role(principal, context)
+        state = self._services.catalog.snapshot()
+        return sorted(
+            (
+                relation
+                for relation in state.relations()
+                if relation.kind is RelationKind.MATERIALIZED_VIEW
+                and state.policy.fulfils(role, Requirement(Privilege.SELECT, relation))
+            ),
+            key=lambda relation: relation.name.path,
+        )
+
+    def holds(self, privilege: Privilege, principal: Principal, context: SessionContext) -> bool:
+        """True if the role of `context` has a privilege on the organization. Raises HeadraceError for the organization and the role."""
+        role = self._role(principal, context)
+        return self._services.catalog.snapshot().policy.check(role, privilege)
+
     def download(self, principal: Principal, kind: str, organization: str, name: str) -> bytes | None:
         """Return the file of a function source or descriptor source, None if it is missing or `principal` may not use it."""
         return file_for(self._services.catalog, principal, kind, organization, name)
@@ -258,6 +278,9 @@ class StatementService:
         check_role(graph, principal, role, exists=self._services.catalog.role(role) is not None)
         context = replace(context, organization_id=organization.id, role=role)
         return self._with_defaults(context, principal.user, role)
+
+    def _role(self, principal: Principal, context: SessionContext) -> str:
+        return self._entered(context, principal, chooses=None).role or principal.default_role
 
     def _with_defaults(self, context: SessionContext, user: str, role: str) -> SessionContext:
         """Return `context` with the defaults of the user where it names nothing, as far as they exist and `role` may use them."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 import uvicorn
 from fastapi import FastAPI
 
-from headrace.catalog.objects import Principal
+from headrace.catalog.access import Privilege
+from headrace.catalog.objects import Principal, Relation
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic, HeadraceError
 from headrace.core.resultset import Cell, LiveRows, ResultColumn, ResultSet
@@ -94,6 +95,8 @@ class ScriptedStatements:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     endings: dict[Principal, str] = field(default_factory=dict)
     """Whose token is good no longer, and why."""
+    views: list[Relation] = field(default_factory=list)
+    privileges: set[Privilege] = field(default_factory=set)
 
     def answer(
         self, text: str, outcome: ResultSet | ScriptedStream | Exception, *, after_s: float = 0
@@ -120,6 +123,17 @@ class ScriptedStatements:
     ) -> list[Diagnostic]:
         await self.execute(text, principal=principal, context=context, files=files)
         return self.diagnostics
+
+    def readable_views(self, principal: Principal, context: SessionContext) -> list[Relation]:  # noqa: ARG002
+        return self.views
+
+    def holds(
+        self,
+        privilege: Privilege,
+        principal: Principal,  # noqa: ARG002
+        context: SessionContext,  # noqa: ARG002
+    ) -> bool:
+        return privilege in self.privileges
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         return replace(context, organization_id=ORGANIZATION, role=context.role or principal.default_role)

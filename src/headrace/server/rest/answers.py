@@ -94,7 +94,7 @@ def finished(
     if isinstance(answer, Failed):
         body["sqlState"] = answer.error.sqlstate
         body["message"] = answer.text
-        body["error"] = _parts(answer.error)
+        body["error"] = error_parts(answer.error)
         return _json(200, body)
     if len(answer.statement_ids) > 1:
         body["statementIDs"] = answer.statement_ids
@@ -116,10 +116,10 @@ def finished(
 
 def checked(diagnostics: Sequence[Diagnostic]) -> Response:
     """Return 200 with the errors of a text that was not run."""
-    return _json(200, {"diagnostics": [_parts(diagnostic) for diagnostic in diagnostics]})
+    return _json(200, {"diagnostics": [error_parts(diagnostic) for diagnostic in diagnostics]})
 
 
-def _parts(error: Diagnostic) -> dict[str, object]:
+def error_parts(error: Diagnostic) -> dict[str, object]:
     """Return the known parts of an error."""
     parts: dict[str, object] = {
         "severity": error.severity,

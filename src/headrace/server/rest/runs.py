@@ -121,13 +121,18 @@ class StatementRuns:
             except HeadraceError as error:
                 return [error.diagnostic()]
             except Exception:  # noqa: BLE001 - a defect of ours, which is logged
-                return [_broke("check_broke")]
+                return [broke("check_broke")]
 
     def find(self, statement_id: str, principal: Principal) -> StatementRun | None:
         """Return a remembered run of the same user, by a token of the same roles."""
         run = self._runs.get(statement_id)
         asks = (principal.user, principal.roles)
         return run if run and asks == (run.principal.user, run.principal.roles) else None
+
+    def forget(self, run: StatementRun) -> None:
+        """Drop the result of a run that is done, of which no client will fetch a partition."""
+        if run.task.done():
+            self._runs.pop(run.envelope.statement_id, None)
 
     async def close(self) -> None:
         """End all running statements."""
@@ -187,8 +192,8 @@ class StatementRuns:
                 log.exception("statement_failed", sqlstate=error.state.value)
             return Failed(error.diagnostic(), error.text(), settled())
         except Exception:  # noqa: BLE001 - a defect of ours, which is logged
-            broke = _broke("statement_broke")
-            return Failed(broke, broke.message, settled())
+            diagnostic = broke("statement_broke")
+            return Failed(diagnostic, diagnostic.message, settled())
         outcome = executed.outcome
         if isinstance(outcome, ResultSet):
             return Succeeded(outcome, executed.context, executed.statement_ids)
@@ -196,7 +201,7 @@ class StatementRuns:
         return Streaming(ticket, executed.context, executed.statement_ids)
 
 
-def _broke(event: str) -> Diagnostic:
+def broke(event: str) -> Diagnostic:
     """Return the diagnostic of an internal error; its trace is in the log."""
     error_id = str(uuid.uuid4())
     log.exception(event, error_id=error_id)
