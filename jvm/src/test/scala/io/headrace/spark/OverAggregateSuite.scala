@@ -4,6 +4,7 @@ import java.sql.Timestamp
 import java.util.Arrays
 
 import scala.collection.mutable.ArrayBuffer
+import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
@@ -16,6 +17,8 @@ import SparkTesting._
 class OverAggregateSuite extends PatientSuite {
   import spark.implicits._
   import OverAggregateSuite._
+
+  override val munitTimeout: Duration = 5.minutes
 
   private final class Events(delay: String = "0 seconds") {
     val input: MemoryStream[OverEvent] = MemoryStream[OverEvent](spark)
@@ -68,7 +71,7 @@ class OverAggregateSuite extends PatientSuite {
       var (left, watermarkMs) = (arriving, 0L)
       while (left.nonEmpty) rowsOut ++= running(over(df, calls), place) { query =>
         for (_ <- 0 to 1 + random.nextInt(2) if left.nonEmpty) {
-          val (batch, rest) = left.splitAt(1 + random.nextInt(120))
+          val (batch, rest) = left.splitAt(1 + random.nextInt(160))
           left = rest
           val late = Option.when(watermarkMs > 0)(OverEvent("a", new Timestamp(watermarkMs - 2000 - random.nextInt(9000)), -1, Some(1), ""))
           events.input.addData(random.shuffle(batch ++ late))
