@@ -20,9 +20,6 @@ BESIDE = """
 CREATE MATERIALIZED VIEW spent AS SELECT customer, COUNT(*) AS orders FROM orders GROUP BY customer;
 CREATE STORE db WITH ('type' = POSTGRESQL, 'uris' = 'postgresql://localhost/db', 'postgres.username' = 'u', 'postgres.password' = 'p');
 CREATE TABLE prices (item VARCHAR, price BIGINT) WITH ('store' = 'db');
-CREATE FUNCTION_SOURCE texts WITH ('file' = '@texts.jar');
-CREATE FUNCTION shorten(text VARCHAR, length INTEGER) RETURNS VARCHAR LANGUAGE JAVA
-  WITH ('source.name' = texts, 'class.name' = 'com.example.Shorten');
 """
 
 

@@ -108,6 +108,8 @@ def test_the_lock_has_the_groups_that_the_product_uses() -> None:
     assert set(locked_groups()) == {
         "spark",
         "kafka-broker",
+        "functions",
+        "java-compiler",
         "iceberg",
         "jvm-test",
         "flink-peer",

@@ -29,7 +29,7 @@ from headrace.server.mcp.answers import shown
 from headrace.server.mcp.running import Limits, ToolStatements
 from headrace.server.metrics import Metrics
 from headrace.server.ports import ServerParts
-from headrace.server.rest import turns
+from headrace.server import turns
 from headrace.server.rest.runs import StatementRuns
 from tests.unit.server.mcp_world import call, connected, refusal, running
 from tests.unit.server.scripted import TOKENS, ScriptedStatements, ScriptedStream
@@ -242,7 +242,10 @@ def test_limits_are_at_most_those_of_the_settings(statements: ScriptedStatements
     settings = Settings(data_dir=tmp_path, mcp_rows_max=10, mcp_seconds_max=5)
     tickets = TicketOffice(grace_ms=1)
     tools = ToolStatements(
-        settings, StatementRuns(statements, tickets, Metrics(tuple)), tickets, lambda _principal: None
+        settings,
+        StatementRuns(statements, tickets, Metrics(tuple), turns.Turns()),
+        tickets,
+        lambda _principal: None,
     )
     assert tools.limits() == tools.limits(10**6, 10**6) == Limits(10, 5)
     assert tools.limits(2, 0.5) == Limits(2, 0.5)
