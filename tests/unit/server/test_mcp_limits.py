@@ -23,13 +23,13 @@ from headrace.core.schema import Column, Schema
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
+from headrace.server import turns
 from headrace.server.app import create_app
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.mcp.answers import shown
 from headrace.server.mcp.running import Limits, ToolStatements
 from headrace.server.metrics import Metrics
 from headrace.server.ports import ServerParts
-from headrace.server import turns
 from headrace.server.rest.runs import StatementRuns
 from tests.unit.server.mcp_world import call, connected, refusal, running
 from tests.unit.server.scripted import TOKENS, ScriptedStatements, ScriptedStream
