@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.analyzer.functions.resolver import Implementation
+from headrace.analyzer.functions.implementation import Implementation
 from headrace.analyzer.logical import QueryProperties
 from headrace.catalog.objects import Relation, StoreFacts, UserFunction
 from headrace.connectors.base import StoreDescriptor

@@ -27,8 +27,8 @@ from headrace.analyzer.expressions import (
 )
 from headrace.analyzer.functions import CATALOGUE, OPERATORS_BY_NAME, is_aggregate, is_built_in, lookup
 from headrace.analyzer.functions.composed import ROW
+from headrace.analyzer.functions.implementation import Implementation
 from headrace.analyzer.functions.operators import is_division_of_integers
-from headrace.analyzer.functions.resolver import Implementation
 from headrace.analyzer.invocation import COMPARISONS, call, conjunction
 from headrace.analyzer.json_calls import bind_json
 from headrace.analyzer.over import bind_over, filtered

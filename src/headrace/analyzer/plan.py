@@ -8,7 +8,7 @@ from functools import cached_property
 
 from headrace.analyzer.expressions import Call
 from headrace.analyzer.expressions import walk as parts
-from headrace.analyzer.functions.resolver import Implementation
+from headrace.analyzer.functions.implementation import Implementation
 from headrace.analyzer.logical import LogicalNode, QueryProperties, Scan, Subquery, expressions, walk
 from headrace.analyzer.traits import Traits, traits
 from headrace.catalog.objects import Relation, RelationKind

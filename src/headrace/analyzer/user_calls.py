@@ -8,7 +8,8 @@ from headrace.analyzer.coercion import as_type
 from headrace.analyzer.expressions import Call, Expression
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.functions.composed import ROW
-from headrace.analyzer.functions.resolver import Implementation
+from headrace.analyzer.functions.implementation import Implementation
+from headrace.analyzer.functions.resolver import as_function
 from headrace.analyzer.invocation import call
 from headrace.analyzer.typing import common
 from headrace.catalog.objects import FunctionKind
@@ -50,7 +51,7 @@ def user_call(
             name = chosen.function.name
             message = f"DISTINCT requires an aggregate, and {name} is not one"
             raise UserError(SqlState.SYNTAX_ERROR, message, span=span)
-        return call(chosen.callable, values, span=span)
+        return call(as_function(chosen), values, span=span)
     if distinct:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -59,7 +60,7 @@ def user_call(
             span=span,
         )
     rows = call(CATALOGUE["COLLECT"], [call(ROW, values, span=span)], span=span)
-    return call(chosen.callable, [rows], span=span)
+    return call(as_function(chosen), [rows], span=span)
 
 
 def _cost(overload: Implementation, arguments: Sequence[Expression]) -> int | None:

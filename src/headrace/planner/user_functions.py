@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.analyzer.functions.resolver import Implementation
+from headrace.analyzer.functions.implementation import Implementation
 from headrace.analyzer.plan import LogicalPlan
 from headrace.catalog.objects import Language
 from headrace.planner.physical import UserFunction

@@ -33,7 +33,7 @@ from headrace.core.types import (
 )
 
 if TYPE_CHECKING:
-    from headrace.analyzer.functions.resolver import Implementation
+    from headrace.analyzer.functions.implementation import Implementation
 
 SAME = "same"
 """As a DuckDB template: spelled as in Spark."""

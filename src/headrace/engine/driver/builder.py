@@ -31,7 +31,6 @@ from headrace.formats.spark import decode, encode
 from headrace.formats.types import name_sql, spark_type
 from headrace.planner import physical
 from headrace.planner.repeats import Touched, repeating
-from headrace.planner.spark_sql import type_name
 
 _DELAY = "spark.watermarkDelayMs"
 _PREFIX_SETTING = "headrace.internal.prefix"
@@ -146,7 +145,7 @@ def build(
             function.source,
             _listed(work, function.command),
             function.declaration,
-            type_name(parse_type(function.result)),
+            spark_type(parse_type(function.result)),
             function.timeout_ms,
         )
     return add_steps(work, (step for step in start.plan.steps if step.id not in start.plan.outputs))
