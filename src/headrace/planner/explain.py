@@ -63,6 +63,7 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
         lines += _mode(plan)
         lines += _delivery(sink)
         lines += _not_repeatable(logical)
+    lines += _functions(logical)
     if operator is not None and plan is not None:
         ttl_ms = logical.properties.state_ttl_ms
         lines += _sources(logical, uses_time=needs_event_time(operator, ttl_ms))
@@ -83,6 +84,15 @@ def explain_running(plan: physical.SparkPlan) -> str:
 
 
 # --- output
+
+
+def _functions(logical: LogicalPlan) -> Iterator[str]:
+    called = {each.id: each.function for functions in logical.functions.values() for each in functions}
+    if not called:
+        return
+    yield "Functions of users:"
+    for function in sorted(called.values(), key=lambda each: str(each.signature)):
+        yield f"  {function.signature} {function.returns}, {function.kind.value}, in {function.language.value}"
 
 
 def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) -> Iterator[str]:

@@ -159,25 +159,31 @@ class FunctionRuntime:
             worker.end()
 
     def _taken(self, digest: str, scope: str) -> _Worker | None:
-        """Return an idle worker, and end those that have been idle for long."""
-        now = time.monotonic()
         with self._lock:
-            stale = [
-                each for workers in self._idle.values() for each in workers if now - each.since > _IDLE_S
-            ]
-            for workers in self._idle.values():
-                workers[:] = [each for each in workers if each not in stale]
             mine = self._idle.get((digest, scope))
-            taken = mine.pop() if mine else None
+            return mine.pop() if mine else None
+
+    def _end_stale(self) -> None:
+        """End the workers that have been idle for long."""
+        latest = time.monotonic() - _IDLE_S
+        with self._lock:
+            stale = [each for workers in self._idle.values() for each in workers if each.since <= latest]
+            self._idle = {
+                key: kept
+                for key, workers in self._idle.items()
+                if (kept := [each for each in workers if each not in stale])
+            }
         for worker in stale:
             worker.end()
-        return taken
 
     def _keep(self, digest: str, scope: str, worker: _Worker) -> None:
         with self._lock:
             count = sum(map(len, self._idle.values()))
             if count < _IDLE_MAX:
                 self._idle.setdefault((digest, scope), []).append(replace(worker, since=time.monotonic()))
+                timer = threading.Timer(_IDLE_S + 1, self._end_stale)
+                timer.daemon = True
+                timer.start()
                 return
         worker.end()
 
