@@ -117,6 +117,7 @@ def assign(
         None,
         0,
         0,
+        0,
         None,
         0,
     )
