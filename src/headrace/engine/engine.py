@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import PoolIntent, Query, QueryState, RelationKind
+from headrace.catalog.objects import Language, PoolIntent, Query, QueryState, RelationKind
 from headrace.connectors.egress import Egress
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
@@ -211,6 +211,7 @@ class Engine:
         """
         usable_pool(self._catalog, compute_pool)
         await self._drivers.settled(compute_pool)
+        await asyncio.to_thread(self.functions.prepare, plan.functions)
         return self._interactive.run(plan, columns, pool=compute_pool, user=user)
 
     async def read_views(self, user: str, read: Callable[[], T]) -> T:
@@ -389,6 +390,12 @@ class Engine:
             days=self._settings.aside_days,
         )
         self._savepoints.clean_up()
+        if any(function.language is Language.JAVA for function in self._catalog.functions()):
+            try:
+                self.functions.warm_up()
+            except HeadraceError as error:
+                # The queries that call one report it when they start.
+                log.warning("functions_not_ready", reason=error.message)
         for name in ("run", "work", "views.tmp"):
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
         views = {relation.id for relation in relations if relation.kind is RelationKind.MATERIALIZED_VIEW}

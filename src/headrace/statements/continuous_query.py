@@ -239,6 +239,8 @@ def prepare(
         origin=origin_of(prepared.logical, prepared.plan, prepared.kind, run),
     )
     refuse_own_cycle(prepared, statement, run, other_flows)
+    if not run.checking:
+        run.services.engine.functions.prepare(prepared.plan.functions)
     return prepared
 
 

@@ -101,6 +101,14 @@ class FunctionRuntime:
         self._idle: dict[tuple[str, str], list[_Worker]] = {}
         self._lock = threading.Lock()
 
+    def prepare(self, functions: Sequence[UserFunction]) -> None:
+        """Fetch and write what workers of these functions need, so that a start does not wait for it. Blocks; raises as `launches` does."""
+        self.launches(functions, "")
+
+    def warm_up(self) -> None:
+        """Fetch what the workers of functions in Java need. Blocks; to be called before queries start that call one."""
+        _class_path()
+
     def launches(self, functions: Sequence[UserFunction], scope: str) -> list[FunctionLaunch]:
         """Return how a driver starts the workers of these functions.
 
