@@ -93,14 +93,14 @@ starter.start()
 starter.join()
 time.sleep(1)
 print("running" if broker.running else "gone", flush=True)
-time.sleep(600)
+sys.stdin.read()   # until it is killed, or until a test that failed closes the pipe
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 def test_a_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _STARTS_AND_WAITS, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline().strip() == "running"
         assert len(brokers_of(tmp_path)) == 1
