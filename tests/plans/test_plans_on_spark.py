@@ -83,10 +83,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
     """Every step's output as an empty view; the last one's columns must have the declared types."""
-    for function in plan.functions:
-        # Nothing is called: a command and a declaration are not needed.
-        announce = spark._jvm.io.headrace.spark.UserFunctions.announce
-        announce(function.id, function.signature, "", [], "", _spark(function.result), 1000)
+    _announce(spark, plan)
     for step in plan.steps:
         match step:
             case physical.DecodeRows() | physical.ReadRows():
@@ -153,6 +150,13 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
                 for column in step.columns:
                     expected = spark.sql(f"SELECT CAST(NULL AS {_spark(column.type)}) AS x").schema[0]
                     assert types[column.name] == expected.dataType.simpleString(), column
+
+
+def _announce(spark: SparkSession, plan: physical.SparkPlan) -> None:
+    """Makes the functions of users known by name; they are never called, so they need no worker's command."""
+    announce = spark._jvm.io.headrace.spark.UserFunctions.announce
+    for function in plan.functions:
+        announce(function.id, function.signature, "", [], "", _spark(function.result), 1000)
 
 
 def _but(spark: SparkSession, view: str, left_out: set[str | None]) -> list[str]:
