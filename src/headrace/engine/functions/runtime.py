@@ -59,7 +59,6 @@ _SYSTEM = (
 )
 _OVERHEAD_MB = 512
 """What a JVM needs beside its heap: classes, compiled code, stacks and Arrow's buffers."""
-_FILE_MODE = 0o600
 _IDLE_MAX = 4
 _IDLE_S = 60.0
 _SCRIPT = confined.__file__
@@ -134,12 +133,7 @@ class FunctionRuntime:
                 declared = tuple(
                     LentFunction(
                         function.id,
-                        declaration(
-                            function.class_name,
-                            function.kind,
-                            [parse_type(kind) for kind in function.parameters],
-                            parse_type(function.result),
-                        ),
+                        _declaration(function),
                         number,
                         function.signature,
                         tuple(function.arguments),
@@ -213,14 +207,12 @@ class FunctionRuntime:
             )
         launch = self._python(function) if function.language == "python" else self._java(function)
         launch["confined"] = _is_confined(self._settings)
-        parameters = [parse_type(kind) for kind in function.parameters]
-        content = declaration(function.class_name, function.kind, parameters, parse_type(function.result))
         return FunctionLaunch(
             id=function.id,
             signature=function.signature,
             source=f"{function.digest} {scope}",
             command=[sys.executable, "-I", "-S", _SCRIPT, json.dumps(launch)],
-            declaration=base64.b64encode(content).decode(),
+            declaration=base64.b64encode(_declaration(function)).decode(),
             result=function.result,
             timeout_ms=self._settings.functions_timeout_ms,
         )
@@ -259,15 +251,18 @@ class FunctionRuntime:
                 f"the code of the function {function.signature} no longer exists",
                 hint="Create it again with the same code, then RESTART the query.",
             )
+        unfinished: Path | None = None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            # A name of its own, since several threads may write the same code. Only this user may read such a file.
             with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                unfinished = Path(file.name)
                 file.write(content)
-            Path(file.name).chmod(_FILE_MODE)
-            Path(file.name).replace(path)
+            unfinished.replace(path)
         except OSError as error:
-            with suppress(OSError, UnboundLocalError):
-                Path(file.name).unlink()
+            if unfinished is not None:
+                with suppress(OSError):
+                    unfinished.unlink()
             raise ExternalError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
                 f"the file of a function cannot be written into functions/ in the data directory: {error.strerror}",
@@ -285,6 +280,12 @@ _JAVA_OPTIONS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "-Dio.netty.tryReflectionSetAccessible=true",
 )
+
+
+def _declaration(function: UserFunction) -> bytes:
+    """Return what declares a function to its worker."""
+    parameters = [parse_type(kind) for kind in function.parameters]
+    return declaration(function.class_name, function.kind, parameters, parse_type(function.result))
 
 
 @cache
