@@ -58,6 +58,8 @@ class _Run:
     generation: int
     pool: str
     has_batch: bool = False
+    has_rows: bool = False
+    """True when a batch with rows has ended."""
     stop_by: float | None = None
     """Deadline of its end by the monotonic clock; None until it is requested to end."""
 
@@ -257,9 +259,12 @@ class Supervisor:
         if not record.run.has_batch:
             # The statement may be another one since the last run.
             earlier = earlier.model_copy(update={"steps_total": {}}) if earlier is not None else None
+        record.run.has_batch = True
+        if message.input_rows and not record.run.has_rows:
+            # Spark also reports triggers without rows, which prove nothing about a new statement.
+            record.run.has_rows = True
             generation = record.run.generation
             self._enqueue(lambda: self._settled(message.query_id, generation))
-        record.run.has_batch = True
         record.silent_store = None
         record.metrics = QueryMetrics.after(earlier, message)
         record.observed.add(message, time.monotonic())
@@ -290,7 +295,7 @@ class Supervisor:
             del record.since[code]
 
     async def _settled(self, query_id: str, generation: int) -> None:
-        """Note that a run of the query has finished a batch: then a version that replaced another one stays."""
+        """Record that a run of the query has finished a batch with rows: then a version that replaced another one stays."""
         query = self._unfinished(query_id)
         if query is not None and not query.is_settled and query.generation == generation:
             await self._write(partial(self._catalog.versions.settle, query))

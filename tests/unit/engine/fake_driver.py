@@ -2,8 +2,8 @@
 
 `runs`; `late` (its rows are); `large` (its state is);
 `user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second
-start on); `ends` (ends without an error); `waits` (for its store, until there is a file `answers`); `races` (fails in its first
-generation just as it is stopped);
+start on); `idle` (reports a trigger without rows, then fails with domain `user`); `ends` (ends without an error);
+`waits` (for its store, until there is a file `answers`); `races` (fails in its first generation just as it is stopped);
 `rows` (sends rows until told to stop); `view` (applies the epoch in `epoch.arrow` to the view of the last step);
 `deaf` (runs, and does not end when it is told to); `stubborn` (keeps the process from ending until it is killed).
 Every message that it gets is a line of the journal. It imports nothing of Headrace, so that it starts at once: the server checks
@@ -137,6 +137,10 @@ class FakeDriver:
             self.send("query_waits", **run)
         elif what == "view":
             self.view(query, message["plan"]["steps"][-1]["view"])
+        elif what == "idle":
+            idle = {"input_rows": 0, "input_rows_per_second": 0.0, "batch_duration_ms": 1}
+            self.send("query_progress", query_id=query, batch_id=1, **idle)
+            self.send("query_ended", **run, error="a user error", domain="user", sqlstate="22012")
         elif what == "ends":
             self.send("query_ended", **run)
         else:

@@ -48,6 +48,14 @@ async def test_a_version_that_fails_before_a_batch_gives_its_place_back(bench: B
     assert (failed.sql, failed.reason) == ("changed", f"an {domain} error\nHint: do something")
 
 
+async def test_a_version_that_fails_at_its_first_rows_after_idle_triggers_gives_its_place_back(
+    bench: Bench,
+) -> None:
+    query = await replaced(bench, "idle")
+    await bench.until(lambda: bench.stored_query(query).version == 3)
+    assert bench.catalog.versions.of(bench.stored_query(query))[1].reason == "a user error"
+
+
 async def test_a_version_whose_store_is_away_is_tried_again(bench: Bench) -> None:
     query = await replaced(bench, "once")
     await bench.until(lambda: bench.stored_query(query).is_settled)

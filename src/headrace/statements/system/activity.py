@@ -112,8 +112,8 @@ def findings_of(query: Query, run: Execution) -> list[tuple[object, ...]]:
     always("query"),
     Column("message", VARCHAR),
     doc=(
-        "The statements of each query, which ALTER QUERY replaces. `state` is `current`, `on trial` (current, but no batch has ended: "
-        "if it fails, the version before takes its place), `replaced` or `failed`, and `message` is the reason of a failure."
+        "The statements of each query, which ALTER QUERY replaces. `state` is `current`, `on trial` (current, but no batch with rows "
+        "has ended: if it fails, the version before takes its place), `replaced` or `failed`, and `message` is the reason of a failure."
     ),
 )
 def query_versions(run: Execution) -> Rows:
