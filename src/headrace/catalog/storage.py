@@ -255,15 +255,19 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
 def _claim(connection: Any, _record: object) -> None:
     """Take the catalog's lock: two servers over one catalog would run every query twice. The lock belongs to the connection: a server
     that loses it writes nothing."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET statement_timeout = {ANSWER_TIMEOUT_MS}")
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('headrace ' || current_schema()))")
-        (ours,) = cursor.fetchone()
-    connection.commit()
-    if not ours:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET statement_timeout = {ANSWER_TIMEOUT_MS}")
+            cursor.execute("SELECT pg_try_advisory_lock(hashtext('headrace ' || current_schema()))")
+            (ours,) = cursor.fetchone()
+        connection.commit()
+        if not ours:
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                "another server is running on this catalog",
+                hint="Stop the other server first, or set another database in HEADRACE_CATALOG_URL.",
+            )
+    except BaseException:
+        # SQLAlchemy leaves a connection open that its listener refuses.
         connection.close()
-        raise UserError(
-            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            "another server is running on this catalog",
-            hint="Stop the other server first, or set another database in HEADRACE_CATALOG_URL.",
-        )
+        raise
