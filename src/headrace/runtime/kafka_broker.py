@@ -111,9 +111,13 @@ class KafkaBroker:
             return self
         self.stop()
         self._folder.mkdir(parents=True, exist_ok=True)
+        port = self._port
         self._configure()
         if not (self._folder / "data" / "meta.properties").is_file():
             self._format()
+            # Formatting takes seconds, in which another program may have taken a port that nobody knows yet.
+            self._port = port
+            self._configure()
         self._process = self._spawn(["kafka.Kafka", str(self._folder / "server.properties")])
         try:
             self._wait_until_it_answers()
