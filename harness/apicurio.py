@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
-from jgo.maven import MavenContext
 
 from harness.patience import PATIENCE_S
 from harness.ports import free_port
@@ -145,6 +144,9 @@ def installation() -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as staging:
         mirror = os.environ.get("HEADRACE_MAVEN_REPOSITORY")
+        # Imported here, since it takes each process that runs tests a third of a second.
+        from jgo.maven import MavenContext
+
         context = MavenContext(
             repo_cache=Path(staging), remote_repos={"mirror": mirror.rstrip("/")} if mirror else None
         )

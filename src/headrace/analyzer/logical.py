@@ -85,10 +85,12 @@ class SourceProperties:
     `refresh_ms` is of a TABLE that a stream is joined with: how often it is read whole; None: its rows are asked for by key.
     `on_error` is terminate, ignore, or dead_letter, and then `dead_letters` says where. `late_rows` says where rows go that are too
     late for a time window; None: nowhere. `timestamps` is the layout that times must have; None: what the relation's format says.
+    `has_position` is true if the starting position is specified.
     """
 
     starting_position: str = "latest"
     starting_timestamp_ms: int | None = None
+    has_position: bool = False
     event_time: EventTime = EventTime()
     on_error: str = "terminate"
     dead_letters: SideTopic | None = None
@@ -116,6 +118,7 @@ class QueryProperties:
     state_ttl_ms: int = 0
     name: str | None = None
     resume: ResumeFrom | None = None
+    starts_anew: bool = False
     execution_mode: str | None = None
     execution_mode_span: Span | None = field(default=None, compare=False)
     state_ttl_span: Span | None = field(default=None, compare=False)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from headrace.analyzer.expressions import Call
 from headrace.analyzer.expressions import walk as parts
 from headrace.analyzer.functions.implementation import Implementation
-from headrace.analyzer.logical import LogicalNode, QueryProperties, Scan, Subquery, expressions, walk
+from headrace.analyzer.logical import (
+    LogicalNode,
+    QueryProperties,
+    Scan,
+    Subquery,
+    expressions,
+    transform,
+    walk,
+)
 from headrace.analyzer.traits import Traits, traits
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.errors import Span
@@ -56,6 +64,20 @@ class LogicalPlan:
     def scans(self) -> tuple[Scan, ...]:
         """Every relation that is read, leftmost first."""
         return tuple(node for node in walk(self.root) if isinstance(node, Scan))
+
+    def from_the_beginning(self, concerned: Callable[[Scan], bool]) -> LogicalPlan:
+        """Return it with the reads at `latest` that are `concerned` at `earliest`."""
+
+        def change(node: LogicalNode) -> LogicalNode:
+            if (
+                not isinstance(node, Scan)
+                or node.properties.starting_position != "latest"
+                or not concerned(node)
+            ):
+                return node
+            return replace(node, properties=replace(node.properties, starting_position="earliest"))
+
+        return replace(self, root=transform(self.root, change))
 
     @property
     def functions(self) -> Mapping[Relation | None, tuple[Implementation, ...]]:

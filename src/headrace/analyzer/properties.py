@@ -399,6 +399,14 @@ RESUME_QUERY_VERSION = PropertySpec(
     "with `resume.from.query.name`: the version, if several queries had the name",
     default="the newest",
 )
+REPLACEMENT = PropertySpec(
+    "query.replacement",
+    choice("compatible", "anew"),
+    Scope.QUERY,
+    "of a query that is replaced: `compatible` continues from its checkpoint, or is refused; `anew` starts without state, at the first "
+    "records of its sources or at their `starting.position`. No effect on a query that is created",
+    default="compatible",
+)
 
 OF_TABLES: Specs = (STORE, GUARANTEE, ALLOW_CYCLE, QUERY_NAME)
 """Properties of a TABLE and of a query that writes one. A table has no records."""

@@ -83,6 +83,7 @@ def source_properties(
     properties = SourceProperties(
         starting_position=position,
         starting_timestamp_ms=timestamp,
+        has_position=reader.is_set(dialect.POSITION),
         event_time=_event_time(relation, reader),
         on_error=on_error,
         dead_letters=_side_topic(
@@ -175,6 +176,7 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
         state_ttl_ms=reader.take(dialect.STATE_TTL) or 0,
         name=reader.take(dialect.QUERY_NAME),
         resume=_resume(reader),
+        starts_anew=reader.take(dialect.REPLACEMENT) == "anew",
         execution_mode=reader.take(dialect.EXECUTION_MODE),
         execution_mode_span=reader.span(dialect.EXECUTION_MODE),
         state_ttl_span=reader.span(dialect.STATE_TTL),

@@ -401,6 +401,7 @@ class Query:
     `needs` are the privileges that it requires to run. An application has `more_sinks`: it contains the
     queries of several statements. `is_settled` is false of a query that was replaced and has not finished a batch since: the earlier
     version takes its place again if it fails. `lineage` is empty for a query that an earlier release created.
+    `incarnation` is 0, or the version with which it last started anew: with another checkpoint, as another writer.
     """
 
     id: str
@@ -426,6 +427,7 @@ class Query:
     more_sinks: tuple[RelationName, ...] = ()
     is_settled: bool = True
     lineage: tuple[ColumnLineage, ...] = field(default=(), repr=False)
+    incarnation: int = 0
 
     @property
     def should_run(self) -> bool:
@@ -453,6 +455,7 @@ class QueryVersion:
     definition: ViewDefinition | None
     replaced_at: datetime.datetime
     reason: str | None
+    incarnation: int
 
 
 @dataclass(frozen=True)

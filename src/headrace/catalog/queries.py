@@ -221,6 +221,7 @@ def _row(query: Query) -> dict[str, object]:
         "needs": json.dumps(query.needs),
         "is_settled": query.is_settled,
         "lineage": lineage_text(query.lineage),
+        "incarnation": query.incarnation,
         "created_at": micros(query.created_at),
         "updated_at": micros(query.updated_at),
     }
@@ -264,5 +265,6 @@ def _query(row: RowMapping | Mapping[str, Any], uses: frozenset[str]) -> Query:
         needs=tuple(Need(*need) for need in json.loads(row["needs"])),
         is_settled=row["is_settled"],
         lineage=lineage_of(row["lineage"]),
+        incarnation=row["incarnation"],
         uses=uses,
     )

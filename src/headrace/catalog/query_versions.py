@@ -61,6 +61,7 @@ class QueryVersions:
                 reason=row["reason"],
                 lineage=queries.lineage_of(row["lineage"]),
                 definition=_definition(row["definition"]),
+                incarnation=row["incarnation"],
             )
             versions.setdefault(row["query_id"], []).append(version)
         return versions
@@ -99,6 +100,7 @@ class QueryVersions:
                 sources=successor.sources,
                 needs=successor.needs,
                 lineage=successor.lineage,
+                incarnation=successor.incarnation,
                 is_settled=reason is not None,
             )
             failure = f", which failed: {reason}" if reason is not None else ""
@@ -127,9 +129,9 @@ class QueryVersions:
         """Record that the present version of a query has finished a batch. Raises UserError 3D019."""
         queries.change(self._storage, query.id, is_settled=True)
 
-    def go_back(self, query: Query, reason: str) -> bool:
+    def go_back(self, query: Query, reason: str, has_checkpoint: Callable[[Query], bool]) -> bool:
         """Return a query, whose present version failed for that reason, to the version before. Return False if that is not possible:
-        the version is settled, or what the version before used was dropped."""
+        the version is settled, what the version before used was dropped, or its checkpoint is no longer there, as in a restored backup."""
         with self._storage.transaction():
             current, earlier = queries.required(self._storage, query.id), self.of(query)
             if current.generation != query.generation or current.is_settled or not earlier:
@@ -137,6 +139,8 @@ class QueryVersions:
             try:
                 successor = self.successor(current, earlier[-1])
             except UserError:
+                return False
+            if successor.incarnation != current.incarnation and not has_checkpoint(successor):
                 return False
             self.replace(successor, earlier[-1].definition, reason=reason)
             return True
@@ -168,6 +172,7 @@ class QueryVersions:
             sources=sources,
             needs=version.needs,
             lineage=version.lineage,
+            incarnation=version.incarnation,
         )
 
 
@@ -207,5 +212,6 @@ def _keep(storage: Storage, query: Query, view: Relation | None, reason: str | N
         "definition": json.dumps(asdict(definition)) if definition is not None else None,
         "replaced_at": present(),
         "reason": reason,
+        "incarnation": query.incarnation,
     }
     storage.execute(insert(tables.query_versions).values(values))

@@ -160,6 +160,7 @@ queries = Table(
     Column("needs", Text, nullable=False),
     Column("is_settled", Boolean, nullable=False),
     Column("lineage", Text, nullable=False),
+    Column("incarnation", Integer, nullable=False),
     *_times(),
 )
 
@@ -179,6 +180,7 @@ query_versions = Table(
     Column("definition", Text),
     Column("replaced_at", BigInteger, nullable=False),
     Column("reason", Text),
+    Column("incarnation", Integer, nullable=False),
 )
 
 # Without parameters: only then does a database see that its partial index answers the query.

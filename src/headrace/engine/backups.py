@@ -29,6 +29,7 @@ from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import PARTS, border, copy_failure, copy_whole, newest_batch, parts_of
+from headrace.engine.checkpoints import folder_name
 from headrace.engine.copies import Copies
 from headrace.engine.digests import digests
 from headrace.engine.views.duckdb import DuckDbViews
@@ -94,7 +95,7 @@ class Backups:
         without_position, count = [], 0
         with closing(await asyncio.to_thread(views.new_copy, folder / VIEWS_FILE)) as copied_views:
             for query in queries:
-                target = folder / CHECKPOINTS / query.id
+                target = folder / CHECKPOINTS / folder_name(query)
                 written = {view: part for view, part in _views_of(query).items() if view in left}
                 left -= written.keys()
                 async with self._copied(query, target, hold=bool(written)) as has_position:

@@ -157,7 +157,7 @@ def no_batch(query_id: str) -> UserError:
 
 
 def copy_failure(error: OSError) -> HeadraceError:
-    """Return the error for a checkpoint that cannot be copied: XX001 for a file that is missing, else 53000."""
+    """Return the error for a checkpoint that cannot be copied or created: XX001 for a file that is missing, else 53000."""
     if isinstance(error, FileNotFoundError):
         return UserError(
             SqlState.DATA_CORRUPTED,
@@ -166,7 +166,7 @@ def copy_failure(error: OSError) -> HeadraceError:
         )
     return ExternalError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-        f"the checkpoint could not be copied: {error.strerror or error}",
+        f"the checkpoint could not be written: {error.strerror or error}",
         hint="Free space on the disk of the data directory, and look at the rights of the server there.",
     )
 

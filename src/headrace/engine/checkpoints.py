@@ -7,9 +7,19 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from headrace.catalog.objects import Query
+from headrace.connectors.marks import WRITER
+from headrace.core.atomic_file import write_atomically
+from headrace.engine.checkpoint_copy import copy_failure
+
 ASIDE = "checkpoints.aside"
 """Beside the folder of the checkpoints; each is `<seconds since 1970>-<query id>` there."""
 _INTERACTIVE = "interactive-"
+
+
+def folder_name(query: Query) -> str:
+    """Return the name of the folder of a query in its present incarnation."""
+    return f"{query.id}.{query.incarnation}" if query.incarnation else query.id
 
 
 class Checkpoints:
@@ -20,17 +30,40 @@ class Checkpoints:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def path(self, query_id: str) -> Path:
-        """Return the folder of a continuous query."""
+    def path(self, query: Query) -> Path:
+        """Return the folder of a continuous query, in its present incarnation."""
+        return self._folder / folder_name(query)
+
+    def exists(self, query: Query) -> bool:
+        """Return True if the folder of a continuous query, in its present incarnation, is there."""
+        return self.path(query).is_dir()
+
+    def new_path(self, query_id: str) -> Path:
+        """Return the folder of a continuous query that is to be created."""
         return self._folder / query_id
+
+    def prepare(self, query: Query) -> Path:
+        """Return the folder of a query that is to start. Raises ExternalError 53000.
+
+        A query that starts anew is another writer: the marks of its earlier incarnations in the sink are of other batches.
+        """
+        path = self.path(query)
+        if query.incarnation and not (path / WRITER).exists():
+            try:
+                path.mkdir(parents=True, exist_ok=True)
+                write_atomically(path / WRITER, str(query.incarnation))
+            except OSError as error:
+                raise copy_failure(error) from error
+        return path
 
     def temporary_path(self, query_id: str) -> Path:
         """Return the folder of an interactive query, which is worthless after its end."""
         return self._folder / f"{_INTERACTIVE}{query_id}"
 
     def remove(self, query_id: str) -> None:
-        """Delete the folder of a continuous query that is never to run again, if there is one."""
-        shutil.rmtree(self.path(query_id), ignore_errors=True)
+        """Delete the folders of a continuous query that is never to run again, if there are any."""
+        for path in self._folder.glob(f"{query_id}*"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def remove_temporary(self, query_id: str) -> None:
         """Delete the folder of an interactive query, if there is one."""
@@ -46,7 +79,7 @@ class Checkpoints:
         for path in self._folder.glob("*"):
             if path.name.startswith(_INTERACTIVE):
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.name not in query_ids:
+            elif path.name.partition(".")[0] not in query_ids:
                 aside.mkdir(exist_ok=True)
                 path.rename(aside / f"{int(time.time())}-{path.name}")
         for path in aside.glob("*"):

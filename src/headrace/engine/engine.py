@@ -173,9 +173,13 @@ class Engine:
         `Savepoints.manifest` does."""
         return await asyncio.to_thread(self._savepoints.manifest, identifier)
 
-    def is_interrupted(self, query_id: str) -> bool:
+    def is_interrupted(self, query: Query) -> bool:
         """Return True if a query that has ended was stopped during a batch."""
-        return self._copies.is_interrupted(query_id)
+        return self._copies.is_interrupted(query)
+
+    def has_checkpoint(self, query: Query) -> bool:
+        """Return True if the checkpoint of a query, in its present incarnation, is there."""
+        return self._checkpoints.exists(query)
 
     async def drop_savepoint(self, identifier: str) -> None:
         """Delete the files of a savepoint."""
@@ -188,11 +192,11 @@ class Engine:
     async def continue_from_savepoint(self, identifier: str, query_id: str) -> None:
         """Let a new query continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError 53000, as `Savepoints.restore`
         does."""
-        await asyncio.to_thread(self._savepoints.restore, identifier, self._checkpoints.path(query_id))
+        await asyncio.to_thread(self._savepoints.restore, identifier, self._checkpoints.new_path(query_id))
 
     async def continue_from_query(self, earlier: Query, query_id: str) -> None:
         """Let a new query continue from the checkpoint of a query that has ended. Raises UserError 3E003, XX001; ExternalError 53000."""
-        checkpoint = self._checkpoints.path(query_id)
+        checkpoint = self._checkpoints.new_path(query_id)
         copy = checkpoint.with_name(f"{checkpoint.name}.copy")
         try:
             last = await self._copies.copy(earlier, copy)

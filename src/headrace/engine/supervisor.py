@@ -389,6 +389,8 @@ class Supervisor:
         if record.generation != query.generation:
             record.generation = query.generation
             record.failures, record.not_before, record.excess = 0, 0.0, None
+            # Batches are numbered from 0 again if it starts anew.
+            record.last_batch = -1
         if record.run is not None:
             stale = record.run.generation != query.generation
             if (
@@ -465,7 +467,7 @@ class Supervisor:
             record.plan, record.observed = message.plan, Observations()
 
     def _start_message(self, query: Query) -> StartQuery:
-        checkpoint = self._checkpoints.path(query.id)
+        checkpoint = self._checkpoints.prepare(query)
         if checkpoint.exists():
             refuse_unreadable_state(json.loads(query.plan))
         try:
@@ -526,7 +528,8 @@ class Supervisor:
 
     async def _go_back(self, query: Query, reason: str) -> bool:
         """Return a query that was replaced and has not finished a batch since to its version before, if that is possible."""
-        if not await self._write(partial(self._catalog.versions.go_back, query, reason)):
+        go_back = partial(self._catalog.versions.go_back, query, reason, self._checkpoints.exists)
+        if not await self._write(go_back):
             return False
         log.warning("query_went_back", query_id=query.id, version=query.version, reason=reason)
         self.wake()

@@ -44,10 +44,14 @@ class StepChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Changes of the steps, and the obstacles: the reasons why the new plan cannot continue from the checkpoint."""
+    """Changes of the steps, and the obstacles: the reasons why the new plan cannot continue from the checkpoint.
+
+    `starts_anew` is true if it is not to continue, whether it could or not.
+    """
 
     steps: tuple[StepChange, ...]
     obstacles: tuple[str, ...]
+    starts_anew: bool = False
 
     @property
     def is_compatible(self) -> bool:
@@ -57,16 +61,20 @@ class Comparison:
     @property
     def kind(self) -> Literal["compatible", "anew"]:
         """The class of the replacement: with the state of the old query, or from the beginning."""
-        return "compatible" if self.is_compatible else "anew"
+        return "compatible" if self.is_compatible and not self.starts_anew else "anew"
 
     def lines(self) -> list[str]:
         """Return the lines of EXPLAIN: the class, then its reasons, then the steps with their changes."""
-        reasons = self.obstacles or ("the query continues from its positions, with its state",)
+        if self.starts_anew:
+            result = "the query starts without state, in another checkpoint, and computes its results again"
+        else:
+            result = "the query continues from its positions, with its state"
+        reasons = (result, *self.obstacles) if self.starts_anew else self.obstacles or (result,)
         steps = [f"  {each.step.replace('_', ' ')} {each.id}: {self._described(each)}" for each in self.steps]
         return [f"Replacement: {self.kind}", *(f"  {reason}" for reason in reasons), *steps]
 
     def _described(self, each: StepChange) -> str:
-        if not each.keeps_state or each.change in ("added", "removed") or not self.is_compatible:
+        if not each.keeps_state or each.change in ("added", "removed") or self.kind == "anew":
             return each.change
         return f"{each.change}, continues from the checkpoint"
 

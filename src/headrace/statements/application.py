@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from headrace.analyzer import BindingContext, LogicalPlan
 from headrace.analyzer import properties as dialect
-from headrace.analyzer.logical import LogicalNode, Scan, transform
+from headrace.analyzer.logical import Scan
 from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import named_relation
 from headrace.analyzer.views import is_named_query
@@ -127,16 +127,10 @@ class Draft:
     def _from_the_beginning(self, logical: LogicalPlan) -> LogicalPlan:
         """Read the application's new relations from their start: they are written at once, so reading from the end would lose rows."""
 
-        def change(node: LogicalNode) -> LogicalNode:
-            if (
-                not isinstance(node, Scan)
-                or (node.relation.store or "", node.relation.entity or ()) not in self.coming
-                or node.properties.starting_position != "latest"
-            ):
-                return node
-            return replace(node, properties=replace(node.properties, starting_position="earliest"))
+        def is_new(scan: Scan) -> bool:
+            return (scan.relation.store or "", scan.relation.entity or ()) in self.coming
 
-        return replace(logical, root=transform(logical.root, change))
+        return logical.from_the_beginning(is_new)
 
 
 def _of_application(statement: Application, _run: Execution) -> Iterable[Requirement]:

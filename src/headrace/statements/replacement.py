@@ -11,7 +11,7 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.lineage import lineage
 from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import described
-from headrace.catalog.objects import Query, QueryKind, Relation, ViewDefinition
+from headrace.catalog.objects import Query, QueryKind, Relation, RelationKind, ViewDefinition
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, QualifiedName, printed
@@ -34,6 +34,7 @@ from headrace.statements.continuous_query import (
     registered_schemas,
     remarks,
 )
+from headrace.statements.exclusive import exclusive_readings
 from headrace.statements.relation import relation_of_kind
 from headrace.statements.resuming import refuse_resume
 from headrace.statements.schemas import pinned
@@ -72,9 +73,10 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
     query = run.query(statement.reference)
     _refuse_kind(query, statement.reference.span)
     within, written = _within(query, run), _written(statement, query)
-    refuse_resume(bound(statement.select, within, continuous=True).properties.resume, "a query that exists")
+    properties = bound(statement.select, within, continuous=True).properties
+    refuse_resume(properties.resume, "a query that exists")
     prepared, old = prepare(written, within, view=_view(query, run)), SparkPlan.from_json(query.plan)
-    name = prepared.logical.properties.name
+    name = properties.name
     if name is not None and name != query.name:
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -84,6 +86,12 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
             hint=f"ALTER QUERY … RENAME TO {Identifier(name)}; changes the name.",
             span=statement.select.query_properties.span(dialect.QUERY_NAME.name),
         )
+    if properties.starts_anew:
+        _refuse_to_start_anew(query, prepared.plan, run, statement.select.span)
+        logical = prepared.logical.from_the_beginning(
+            lambda scan: scan.relation.kind is not RelationKind.TABLE and not scan.properties.has_position
+        )
+        prepared = replace(prepared, logical=logical)
     prepared = _with_sink_of(old, prepared)
     successor = replace(
         query,
@@ -92,23 +100,26 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
         sources=tuple(dict.fromkeys(relation.name for relation in prepared.logical.relations)),
         needs=tuple(run.policy.need(requirement) for requirement in of_query(written, within)),
         lineage=lineage(prepared.logical.root),
+        incarnation=query.version + 1 if properties.starts_anew else query.incarnation,
     )
-    return Replacement(prepared, successor, _compared(query, successor))
+    comparison = replace(_compared(query, successor), starts_anew=properties.starts_anew)
+    return Replacement(prepared, successor, comparison)
 
 
 @handles(ReplaceQuery, requires=of_replacement)
 async def replace_query(statement: ReplaceQuery, run: Execution) -> Outcome:
-    """Replace the statement of a query, which continues from its checkpoint: at once if it runs, else when it is started."""
+    """Replace the statement of a query, which continues from its checkpoint or starts anew: at once if it runs, else when it is started."""
     replacement = await asyncio.to_thread(prepare_replacement, statement, run)
     query, successor = run.query(statement.reference), replacement.successor
-    if query.plan == successor.plan:
+    if query.plan == successor.plan and query.incarnation == successor.incarnation:
         return Outcome(
             ddl("query", query.id, "ALTER", f"query {query.id} has this statement already", [query.id])
         )
     _refuse_anew(replacement.comparison, statement.select.span)
     await asyncio.to_thread(_replace, replacement, run)
     run.services.engine.wake()
-    return _answer(replacement.successor, remarks(replacement.prepared))
+    anew = ["it starts without state"] if replacement.comparison.starts_anew else []
+    return _answer(replacement.successor, [*anew, *remarks(replacement.prepared)])
 
 
 def resolved(statement: ReplaceRelation, run: Execution) -> CreateRelationAs | ReplaceQuery:
@@ -236,14 +247,30 @@ def _with_sink_of(old: SparkPlan, prepared: Prepared) -> Prepared:
     return prepared
 
 
+def _refuse_to_start_anew(query: Query, plan: SparkPlan, run: Execution, span: Span | None) -> None:
+    """Raise UserError 0A000 for a query that cannot start anew."""
+    if query.kind is QueryKind.CREATE_MATERIALIZED_VIEW_AS:
+        reason = "the view contains the rows of the earlier statement"
+    elif reading := next(exclusive_readings(plan, run), None):
+        reason = f"it reads {reading}, which returns each change once"
+    else:
+        return
+    raise UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"the query cannot start anew: {reason}",
+        hint=f"Nothing was changed. Leave {dialect.REPLACEMENT.name!r} out, or drop what the query writes and create it again.",
+        span=span,
+    )
+
+
 def _refuse_anew(comparison: Comparison, span: Span | None) -> None:
-    """Raise UserError 0A000 with the obstacles, if there are any."""
-    if not comparison.is_compatible:
+    """Raise UserError 0A000 with the obstacles, if there are any and the query is not to start anew."""
+    if not comparison.is_compatible and not comparison.starts_anew:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"with this statement the query cannot continue from its checkpoint: {'; '.join(comparison.obstacles)}",
-            hint="Nothing was changed. EXPLAIN ALTER QUERY … lists the steps. For results over all rows, create another "
-            "query and TERMINATE this one.",
+            hint="Nothing was changed. EXPLAIN ALTER QUERY … lists the steps. QUERY WITH "
+            f"({dialect.REPLACEMENT.name!r} = 'anew') computes the results again, from the first records of the sources.",
             span=span,
         )
 
@@ -271,7 +298,21 @@ def _rolled_back(statement: RollBackQuery, run: Execution) -> Query:
             span=statement.span,
         )
     successor = run.catalog.versions.successor(query, versions[statement.version])
-    _refuse_anew(_compared(query, successor), statement.span)
+    checkpoint_of = query
+    if successor.incarnation != query.incarnation:
+        last = max(
+            (each for each in versions.values() if each.incarnation == successor.incarnation),
+            key=lambda each: each.version,
+        )
+        checkpoint_of = run.catalog.versions.successor(query, last)
+        if not run.services.engine.has_checkpoint(successor):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the checkpoint of version {statement.version} is no longer there: a backup contains that of the present version only",
+                hint="ALTER QUERY … AS SELECT … replaces the statement.",
+                span=statement.span,
+            )
+    _refuse_anew(_compared(checkpoint_of, successor), statement.span)
     _kept(successor, versions[statement.version].definition, run)
     return successor
 

@@ -179,7 +179,7 @@ def _present_plan(source: Savepoint | Query, run: Execution, span: Span | None) 
 def _is_interrupted(source: Savepoint | Query, run: Execution) -> bool:
     if isinstance(source, Savepoint):
         return source.is_interrupted
-    return run.services.engine.is_interrupted(source.id)
+    return run.services.engine.is_interrupted(source)
 
 
 def _writes_once(step: Step) -> tuple[str, tuple[str, ...]] | None:

@@ -14,6 +14,11 @@ from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from tests.unit.catalog.test_catalog import filled, query, store
 
+
+def never(_: Query) -> bool:
+    return False
+
+
 PLAN = json.dumps({"steps": [{"id": "read", "store": "other", "entity": ["a"]}]})
 
 
@@ -69,7 +74,7 @@ def test_a_query_that_does_not_run_keeps_its_state(catalog: Catalog, running: Qu
 
 
 def test_a_version_that_fails_gives_its_place_back_once(catalog: Catalog, running: Query) -> None:
-    assert catalog.versions.go_back(running, "no such column")
+    assert catalog.versions.go_back(running, "no such column", never)
     back = current(catalog, running)
     assert (back.version, back.sql, back.plan, back.generation) == (3, "INSERT …", "{}", 3)
     assert back.is_settled
@@ -80,13 +85,13 @@ def test_a_version_that_fails_gives_its_place_back_once(catalog: Catalog, runnin
     assert (
         catalog.query_events(back.id)[-1][2] == "version 3 replaces version 2, which failed: no such column"
     )
-    assert not catalog.versions.go_back(back, "another reason")
-    assert not catalog.versions.go_back(running, "the report of an earlier run")
+    assert not catalog.versions.go_back(back, "another reason", never)
+    assert not catalog.versions.go_back(running, "the report of an earlier run", never)
 
 
 def test_a_version_that_has_finished_a_batch_stays(catalog: Catalog, running: Query) -> None:
     catalog.versions.settle(running)
-    assert not catalog.versions.go_back(current(catalog, running), "bad data")
+    assert not catalog.versions.go_back(current(catalog, running), "bad data", never)
     assert current(catalog, running).version == 2
 
 
@@ -119,4 +124,4 @@ def test_an_earlier_version_whose_store_was_dropped_does_not_return(catalog: Cat
         catalog.versions.successor(third, catalog.versions.of(third)[-1])
     assert refused.value.state is SqlState.STORE_NOT_FOUND
     # It cannot be gone back to either: the third version stays, with its error.
-    assert not catalog.versions.go_back(third, "bad data")
+    assert not catalog.versions.go_back(third, "bad data", never)

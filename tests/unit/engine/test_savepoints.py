@@ -109,7 +109,7 @@ def test_nothing_is_left_when_the_disk_is_full(savepoints: Savepoints, tmp_path:
         (target / "offsets").write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(ExternalError, match="could not be copied: No space left on device"):
+    with pytest.raises(ExternalError, match="could not be written: No space left on device"):
         savepoints.take("t", FACTS, copy)
 
     assert not (tmp_path / "savepoints/t").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,54 @@ async def test_a_statement_that_cannot_continue_is_refused_with_its_reasons(copy
     assert text[error.span.start :].startswith("SELECT o.n")
 
 
+ANEW = (
+    "ALTER QUERY copy AS SELECT MAX(n) AS n FROM TUMBLE(shop.public.orders, SIZE 1 MINUTE) GROUP BY window_start, window_end "
+    "QUERY WITH ('query.replacement' = 'anew')"
+)
+
+
+async def test_a_query_starts_anew_with_another_checkpoint_at_the_first_records(copying: Session) -> None:
+    lines = [line for (line,) in await copying.rows(f"EXPLAIN {ANEW}")]
+    assert lines[:2] == [
+        "Replacement: anew",
+        "  the query starts without state, in another checkpoint, and computes its results again",
+    ]
+    before = stored(copying)
+    assert await copying.rows(ANEW, "Summary") == [
+        (f"query {before.id} continues as version 2; it starts without state",)
+    ]
+    after = stored(copying)
+    assert (after.version, after.incarnation, after.is_settled) == (2, 2, False)
+    assert '"starting_position": "earliest"' in after.plan
+    assert '"starting_position": "latest"' in before.plan
+    latest = "FROM shop.public.orders WITH ('starting.position' = 'latest') QUERY WITH ('query.replacement' = 'anew')"
+    await copying.run(f"ALTER QUERY copy AS SELECT n {latest}")
+    assert '"starting_position": "latest"' in stored(copying).plan
+
+
+async def test_a_version_that_did_not_begin_well_goes_back_to_the_checkpoint_before(copying: Session) -> None:
+    await copying.run(ANEW)
+    versions = copying.catalog.versions
+    assert not versions.go_back(stored(copying), "it failed", lambda query: query.incarnation != 0)
+    assert versions.go_back(stored(copying), "it failed", lambda query: query.incarnation == 0)
+    assert (stored(copying).version, stored(copying).incarnation) == (3, 0)
+
+
+async def test_a_query_returns_to_the_checkpoint_of_an_earlier_version(
+    copying: Session, tmp_path: Path
+) -> None:
+    await copying.run(ANEW)
+    error = await refused(copying, "ALTER QUERY copy ROLLBACK TO VERSION 1", SqlState.FEATURE_NOT_SUPPORTED)
+    assert "the checkpoint of version 1 is no longer there" in error.message
+    (tmp_path / "checkpoints" / stored(copying).id).mkdir(parents=True)
+    await copying.run("ALTER QUERY copy ROLLBACK TO VERSION 1")
+    assert (stored(copying).version, stored(copying).incarnation) == (3, 0)
+    # Version 2 wrote another checkpoint.
+    (tmp_path / "checkpoints" / f"{stored(copying).id}.2").mkdir()
+    await copying.run("ALTER QUERY copy ROLLBACK TO VERSION 2")
+    assert stored(copying).incarnation == 2
+
+
 @pytest.mark.parametrize(
     ("text", "state"),
     [
@@ -134,7 +183,7 @@ async def test_a_view_changes_its_definition_with_its_query_and_goes_back_to_it(
         f"ALTER QUERY copy AS {GROUPED.replace('orders', 'sales AS orders')} HAVING COUNT(*) > 1"
     )
     before = definition(session)
-    assert session.catalog.versions.go_back(stored(session), "it failed")
+    assert session.catalog.versions.go_back(stored(session), "it failed", lambda _: False)
     assert definition(session) != before
     assert (definition(session).sql, stored(session).plan) == (
         session.catalog.versions.of(query)[0].definition.sql,  # type: ignore[union-attr]
