@@ -49,7 +49,7 @@ class Copies:
         Raises UserError 57014 if its batch does not end in time; and OSError.
         """
         while True:
-            checkpoint = self._checkpoints.path(query.id)
+            checkpoint = self._checkpoints.path(query.id, query.compute_pool)
             if not await asyncio.to_thread(has_batch, checkpoint):
                 return None
             answer = await self._of_driver(query, target, hold)
@@ -99,13 +99,13 @@ class Copies:
             if asked is driver:
                 answer.cancel()
 
-    def is_interrupted(self, query_id: str) -> bool:
+    def is_interrupted(self, query: Query) -> bool:
         """Return True if a query that does not run has begun a batch that it did not finish."""
-        last = border(self._checkpoints.path(query_id))
+        last = border(self._checkpoints.path(query.id, query.compute_pool))
         return last is not None and last.is_interrupted
 
     def _at_rest(self, query: Query, target: Path) -> Border:
-        checkpoint = self._checkpoints.path(query.id)
+        checkpoint = self._checkpoints.path(query.id, query.compute_pool)
         last = border(checkpoint)
         if last is None:
             raise no_batch(query.id)
