@@ -143,6 +143,8 @@ class SparkCluster:
             "TZ": "UTC",
             "JAVA_HOME": str(java_runtime().home),
             "SPARK_HOME": str(pyspark_folder()),
+            # What Spark's shell scripts set. Without it, a worker looks for a build of Spark.
+            "SPARK_SCALA_VERSION": "2.13",
             "SPARK_LOCAL_IP": host,
             "SPARK_LOCAL_DIRS": str(folder / "local"),
             "_SPARK_AUTH_SECRET": self.secret,
