@@ -491,6 +491,7 @@ class ComputePool:
     """A compute pool: one Spark driver process that runs queries.
 
     `size` is a word of `engine.sizes`. After `timeout_min` minutes without a query its process ends until it is needed again; 0: never.
+    `properties` say where it runs: see `engine.pool_properties`.
     """
 
     name: str
@@ -500,6 +501,7 @@ class ComputePool:
     updated_at: datetime.datetime
     desired_state: PoolIntent = PoolIntent.RUNNING
     timeout_min: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
     id: str = field(default_factory=new_id, kw_only=True)
 
 

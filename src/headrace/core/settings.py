@@ -51,6 +51,16 @@ def _egress(value: object) -> object:
     return entries
 
 
+def _folders(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    folders = tuple(Path(entry.strip()) for entry in value.split(",") if entry.strip())
+    for folder in folders:
+        if not folder.is_absolute():
+            raise ValueError(f"expected absolute paths such as /mnt/headrace, found {str(folder)!r}")
+    return folders
+
+
 def _catalog_url(value: object) -> object:
     if isinstance(value, str) and value and urlsplit(value).scheme not in ("postgresql", "postgres"):
         raise ValueError("expected an address such as postgresql://user:password@host/database")
@@ -244,6 +254,20 @@ class Settings(BaseSettings):
         description=(
             "The secret `spark.authenticate.secret` that the processes of a Spark cluster share; not "
             "for `local[n]`."
+        ),
+    )
+    driver_host: str = Field(
+        "127.0.0.1",
+        description=(
+            "Address of this machine at which the workers of a Spark cluster reach the drivers. Drivers "
+            "whose tasks run on this machine always use loopback."
+        ),
+    )
+    checkpoint_folders: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_folders)] = Field(
+        (),
+        description=(
+            "Folders, separated by commas, in which compute pools on a Spark cluster may keep checkpoints: "
+            "mounts that this machine and all workers share under the same path."
         ),
     )
     driver_memory_mb: int = Field(

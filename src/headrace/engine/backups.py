@@ -32,6 +32,7 @@ from headrace.engine.checkpoint_copy import PARTS, border, copy_failure, copy_wh
 from headrace.engine.checkpoints import folder_name
 from headrace.engine.copies import Copies
 from headrace.engine.digests import digests
+from headrace.engine.pool_properties import CHECKPOINTS as CHECKPOINTS_SPEC
 from headrace.engine.views.duckdb import DuckDbViews
 from headrace.engine.views.store import ViewStore
 from headrace.planner.physical import SparkPlan, WriteView
@@ -79,6 +80,7 @@ class Backups:
                 "the materialized views are in the database of HEADRACE_VIEWS, which this statement does not copy",
                 hint="Stop the server, back that database up by its own means, and copy the data directory.",
             )
+        self._refuse_shared_checkpoints()
         now = datetime.datetime.now(datetime.UTC)
         folder = self._directory / "backups" / f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         try:
@@ -88,6 +90,20 @@ class Backups:
             if isinstance(error, OSError):
                 raise copy_failure(error) from error
             raise
+
+    def _refuse_shared_checkpoints(self) -> None:
+        """Raise UserError 0A000 for queries with checkpoints elsewhere: a restored server would write to the same ones as this server."""
+        shared = {
+            pool.name for pool in self._catalog.compute_pools() if CHECKPOINTS_SPEC.name in pool.properties
+        }
+        pools = sorted({query.compute_pool for query in self._catalog.queries()} & shared)
+        if pools:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"queries of the compute pool {pools[0]!r} have their checkpoints in the folder of '{CHECKPOINTS_SPEC.name}', which this "
+                "statement does not copy",
+                hint="STOP the pool, remove that property with UPDATE COMPUTE_POOL, and repeat the statement.",
+            )
 
     async def _write(self, folder: Path, views: DuckDbViews) -> Backup:
         queries, relations, savepoints = await asyncio.to_thread(self._copy_catalog, folder)

@@ -95,6 +95,17 @@ def relocate(checkpoint: Path, target: Path, final: Path) -> None:
             shutil.copyfile(source, copied)
 
 
+def move_copy(checkpoint: Path, target: Path) -> None:
+    """Copy the checkpoint of a query that does not run to the folder in which it continues. A target that exists is what an earlier move
+    left, and is replaced; without a checkpoint there is none afterwards. Raises OSError."""
+    shutil.rmtree(target, ignore_errors=True)
+    if not checkpoint.is_dir():
+        return
+    for part in parts_of(checkpoint):
+        moved = target / part.relative_to(checkpoint)
+        relocate(part, moved, moved)
+
+
 def copy_checkpoint(checkpoint: Path, target: Path, batch: int, plan: SparkPlan) -> None:
     """Copy the checkpoint of a plan as it was after a batch. The target does not exist.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from headrace.catalog.objects import Query
@@ -23,24 +23,25 @@ def folder_name(query: Query) -> str:
 
 
 class Checkpoints:
-    """The folders under `folder`. Those of continuous queries stay, so that RESTART goes on after TERMINATE and after a crash,
-    until the relation that the query writes is dropped.
+    """The folders under `folder`, and under those of `elsewhere` for the compute pools that it names. Those of continuous queries stay, so
+    that RESTART goes on after TERMINATE and after a crash, until the relation that the query writes is dropped.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, elsewhere: Callable[[], Mapping[str, Path]] = dict) -> None:
         self._folder = folder
+        self._elsewhere = elsewhere
 
     def path(self, query: Query) -> Path:
         """Return the folder of a continuous query, in its present incarnation."""
-        return self._folder / folder_name(query)
+        return self._of(query.compute_pool) / folder_name(query)
 
     def exists(self, query: Query) -> bool:
         """Return True if the folder of a continuous query, in its present incarnation, is there."""
         return self.path(query).is_dir()
 
-    def new_path(self, query_id: str) -> Path:
-        """Return the folder of a continuous query that is to be created."""
-        return self._folder / query_id
+    def new_path(self, query_id: str, pool: str) -> Path:
+        """Return the folder of a continuous query of a pool that is to be created."""
+        return self._of(pool) / query_id
 
     def prepare(self, query: Query) -> Path:
         """Return the folder of a query that is to start. Raises ExternalError 53000.
@@ -56,24 +57,25 @@ class Checkpoints:
                 raise copy_failure(error) from error
         return path
 
-    def temporary_path(self, query_id: str) -> Path:
+    def temporary_path(self, query_id: str, pool: str) -> Path:
         """Return the folder of an interactive query, which is worthless after its end."""
-        return self._folder / f"{_INTERACTIVE}{query_id}"
+        return self._of(pool) / f"{_INTERACTIVE}{query_id}"
 
     def remove(self, query_id: str) -> None:
         """Delete the folders of a continuous query that is never to run again, if there are any."""
-        for path in self._folder.glob(f"{query_id}*"):
-            shutil.rmtree(path, ignore_errors=True)
+        for folder in (self._folder, *self._elsewhere().values()):
+            for path in folder.glob(f"{query_id}*"):
+                shutil.rmtree(path, ignore_errors=True)
 
-    def remove_temporary(self, query_id: str) -> None:
+    def remove_temporary(self, query_id: str, pool: str) -> None:
         """Delete the folder of an interactive query, if there is one."""
-        shutil.rmtree(self.temporary_path(query_id), ignore_errors=True)
+        shutil.rmtree(self.temporary_path(query_id, pool), ignore_errors=True)
 
     def retain(self, query_ids: Collection[str], *, days: int) -> None:
         """Set aside the folders of unknown queries. Delete folders of interactive queries, and those set aside more than `days` ago.
 
-        No query of the catalog needs them: they are what a server that was killed has left. But if it is the catalog that is wrong, such as
-        one from an old backup, they are all that can be restored.
+        Sets aside only what is under `folder`. No query of the catalog needs them: they are what a server that was killed has left. But if
+        it is the catalog that is wrong, such as one from an old backup, they are all that can be restored.
         """
         aside = self._folder.with_name(ASIDE)
         for path in self._folder.glob("*"):
@@ -82,7 +84,13 @@ class Checkpoints:
             elif path.name.partition(".")[0] not in query_ids:
                 aside.mkdir(exist_ok=True)
                 path.rename(aside / f"{int(time.time())}-{path.name}")
+        for folder in self._elsewhere().values():
+            for path in folder.glob(f"{_INTERACTIVE}*"):
+                shutil.rmtree(path, ignore_errors=True)
         for path in aside.glob("*"):
             since = path.name.partition("-")[0]
             if since.isdecimal() and int(since) < time.time() - days * 86_400:
                 shutil.rmtree(path, ignore_errors=True)
+
+    def _of(self, pool: str) -> Path:
+        return self._elsewhere().get(pool, self._folder)

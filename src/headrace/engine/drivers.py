@@ -17,9 +17,10 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.launch import DriverLaunch
 from headrace.engine.lifecycle import PoolStep, pool_step
 from headrace.engine.pools import Connection, DriverProcess, PoolState
-from headrace.engine.protocol import Message
-from headrace.engine.sizes import resources
+from headrace.engine.protocol import Message, PoolSlots
+from headrace.engine.sizes import pool_resources, resources
 from headrace.engine.standby import Standby
+from headrace.planner.target import Target
 
 log = structlog.get_logger()
 
@@ -92,7 +93,7 @@ class Drivers:
             driver = self._drivers[name] = DriverProcess(
                 name,
                 self._settings,
-                resources(pool.size, self._settings),
+                pool_resources(pool, self._settings),
                 on_message=self._on_message,
                 on_death=self._on_death,
                 command=self._command,
@@ -102,6 +103,10 @@ class Drivers:
             driver.start()
         return driver
 
+    def target(self, name: str) -> Target:
+        """Return the target of the plans that run in a pool. Raises UserError as `usable_pool`."""
+        return pool_resources(usable_pool(self._catalog, name), self._settings).target
+
     def start(self) -> None:
         """Start the processes on standby."""
         for standby in self._standbys:
@@ -109,7 +114,7 @@ class Drivers:
 
     def _take(self, pool: ComputePool) -> DriverLaunch | None:
         """Return a warm process with the resources of a pool; None if there is none."""
-        given = resources(pool.size, self._settings)
+        given = pool_resources(pool, self._settings)
         taken = (standby.take(given) for standby in self._standbys)
         return next((launch for launch in taken if launch is not None), None)
 
@@ -169,6 +174,11 @@ class Drivers:
         """Return the state of a pool's process, a value of `PoolState`, and its error."""
         driver = self._drivers.get(name)
         return (driver.state.value, driver.message) if driver else (PoolState.STOPPED.value, None)
+
+    def slots(self, name: str) -> PoolSlots | None:
+        """Return the slots of a pool on a cluster; None while no driver runs there."""
+        driver = self._drivers.get(name)
+        return driver.slots if driver else None
 
     def _has_queries(self, pool: str) -> bool:
         return any(

@@ -17,14 +17,14 @@ from weakref import WeakValueDictionary
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import Language, PoolIntent, Query, QueryState, RelationKind
+from headrace.catalog.objects import ComputePool, Language, PoolIntent, Query, QueryState, RelationKind
 from headrace.connectors.egress import Egress
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
 from headrace.engine.alerts import Alerts
 from headrace.engine.backups import Backup, Backups
-from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
+from headrace.engine.checkpoint_copy import Border, copy_failure, move_copy, place_checkpoint
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.copies import Copies
 from headrace.engine.drivers import Drivers, usable_pool
@@ -40,6 +40,7 @@ from headrace.engine.protocol import (
     ApplyView,
     CheckpointCopied,
     Message,
+    PoolSlots,
     QueryEnded,
     QueryProgress,
     QueryStarted,
@@ -49,11 +50,12 @@ from headrace.engine.protocol import (
 )
 from headrace.engine.results import ResultChannel
 from headrace.engine.savepoints import Manifest, Savepoints
-from headrace.engine.sizes import memory_mb, refuse_beyond_memory
+from headrace.engine.sizes import memory_mb, pool_resources, refuse_beyond_memory
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.views.opening import open_views
 from headrace.engine.views.store import ABANDONED, PURGE_INTERVAL_S, READER_THREADS
 from headrace.planner.physical import SparkPlan
+from headrace.planner.placement import placed_on
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -73,7 +75,7 @@ class Engine:
         self.views = open_views(settings, owner=catalog.organization().id)
         self._catalog = catalog
         self._settings = settings
-        self._checkpoints = Checkpoints(settings.data_dir.resolve() / "checkpoints")
+        self._checkpoints = Checkpoints(settings.data_dir.resolve() / "checkpoints", self._shared_folders)
         self._drivers = Drivers(
             catalog,
             settings,
@@ -151,6 +153,40 @@ class Engine:
             self._supervisor.forget(query_id)
             await asyncio.to_thread(self._checkpoints.remove, query_id)
 
+    async def copy_checkpoints(
+        self, queries: Collection[Query], before: ComputePool, after: ComputePool
+    ) -> None:
+        """Copy the checkpoints of queries that do not run to the folder that their pool is to have.
+
+        Raises UserError XX001, ExternalError 53000 as `copy_failure`, and then leaves nothing of use.
+        """
+        source, target = self._folder(before), self._folder(after)
+        try:
+            for query in queries:
+                await asyncio.to_thread(move_copy, source / query.id, target / query.id)
+        except OSError as error:
+            raise copy_failure(error) from error
+
+    async def remove_checkpoints(self, queries: Collection[Query], pool: ComputePool) -> None:
+        """Remove the checkpoints of queries from the folder that their pool had."""
+        for query in queries:
+            await asyncio.to_thread(shutil.rmtree, self._folder(pool) / query.id, ignore_errors=True)
+
+    def _folder(self, pool: ComputePool) -> Path:
+        """Return the folder of a pool's checkpoints: the server's, or one of this catalog's own in the folder that the pool names."""
+        shared = pool_resources(pool, self._settings).place.checkpoints
+        if shared is None:
+            return self._settings.data_dir.resolve() / "checkpoints"
+        return shared / self._catalog.organization().id
+
+    def _shared_folders(self) -> dict[str, Path]:
+        """Return the folders of checkpoints of the pools that do not use the server's."""
+        return {
+            pool.name: self._folder(pool)
+            for pool in self._catalog.compute_pools()
+            if pool_resources(pool, self._settings).place.checkpoints is not None
+        }
+
     async def take_savepoint(
         self, identifier: str, query: Query, facts: Mapping[str, Any], *, hold: bool = False
     ) -> Manifest:
@@ -189,14 +225,16 @@ class Engine:
         """Write a backup of the data directory while the queries run. Raises as `Backups.take` does."""
         return await self._backups.take()
 
-    async def continue_from_savepoint(self, identifier: str, query_id: str) -> None:
-        """Let a new query continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError 53000, as `Savepoints.restore`
-        does."""
-        await asyncio.to_thread(self._savepoints.restore, identifier, self._checkpoints.new_path(query_id))
+    async def continue_from_savepoint(self, identifier: str, query_id: str, pool: str) -> None:
+        """Let a new query of a pool continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError 53000, as
+        `Savepoints.restore` does."""
+        checkpoint = self._checkpoints.new_path(query_id, pool)
+        await asyncio.to_thread(self._savepoints.restore, identifier, checkpoint)
 
-    async def continue_from_query(self, earlier: Query, query_id: str) -> None:
-        """Let a new query continue from the checkpoint of a query that has ended. Raises UserError 3E003, XX001; ExternalError 53000."""
-        checkpoint = self._checkpoints.new_path(query_id)
+    async def continue_from_query(self, earlier: Query, query_id: str, pool: str) -> None:
+        """Let a new query of a pool continue from the checkpoint of a query that has ended. Raises UserError 3E003, XX001; ExternalError
+        53000."""
+        checkpoint = self._checkpoints.new_path(query_id, pool)
         copy = checkpoint.with_name(f"{checkpoint.name}.copy")
         try:
             last = await self._copies.copy(earlier, copy)
@@ -211,9 +249,12 @@ class Engine:
     ) -> ResultChannel:
         """Run `plan` for one reader, of `user`.
 
-        Raises UserError for too many (53000), an unknown pool (3D023), one that was stopped (3E004), or a missing store (3D006).
+        Raises UserError for too many (53000), an unknown pool (3D023), one that was stopped (3E004) or that cannot run the plan (0A000), or
+        a missing store (3D006).
         """
-        usable_pool(self._catalog, compute_pool)
+        plan = placed_on(
+            plan, pool_resources(usable_pool(self._catalog, compute_pool), self._settings).target
+        )
         await self._drivers.settled(compute_pool)
         await asyncio.to_thread(self.functions.prepare, plan.functions)
         return self._interactive.run(plan, columns, pool=compute_pool, user=user)
@@ -265,6 +306,10 @@ class Engine:
     def pool_state(self, name: str) -> tuple[str, str | None]:
         """Return `starting`, `running`, `stopping`, `stopped` or `errored`, and the error."""
         return self._drivers.state(name)
+
+    def pool_slots(self, name: str) -> PoolSlots | None:
+        """Return the slots of a pool on a cluster; None while no driver runs there."""
+        return self._drivers.slots(name)
 
     def rouse_pool(self, name: str) -> None:
         """Start a pool that was changed, or that must run without a query."""

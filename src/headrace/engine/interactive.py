@@ -71,7 +71,7 @@ class InteractiveQueries:
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,
         )
-        checkpoint = str(self._checkpoints.temporary_path(message.query_id))
+        checkpoint = str(self._checkpoints.temporary_path(message.query_id, pool))
         message = message.model_copy(update={"checkpoint": checkpoint})
         channel = ResultChannel(
             message.query_id,
@@ -188,7 +188,7 @@ class InteractiveQueries:
             return
         run.channel.finish(error)
         if run.sent:
-            self._spawn(asyncio.to_thread(self._checkpoints.remove_temporary, query_id))
+            self._spawn(asyncio.to_thread(self._checkpoints.remove_temporary, query_id, run.driver.pool))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import structlog
@@ -126,7 +127,10 @@ class DriverLaunch:
         options = {
             "pool": self._name,
             "work_dir": str(self._scratch),
-            "spark_master": self._given.master,
+            "spark_master": self._given.place.master,
+            "driver_host": settings.driver_host,
+            "cluster": self._given.place.cluster and asdict(self._given.place.cluster),
+            "checkpoints": str(self._given.place.checkpoints or self._folder / "checkpoints"),
             "driver_memory_mb": self._given.heap_mb,
             "shuffle_partitions": settings.shuffle_partitions,
             "small_batch_records": settings.small_batch_records,

@@ -18,6 +18,7 @@ from headrace.engine.lifecycle import backoff_ms, driver_failures
 from headrace.engine.protocol import (
     DRIVER_REFUSED,
     Message,
+    PoolSlots,
     QueryProgress,
     Ready,
     Rows,
@@ -29,8 +30,10 @@ from headrace.engine.sizes import Resources
 log = structlog.get_logger()
 
 READY_IDLE_S = 60.0
+CLUSTER_READY_IDLE_S = 300.0
 READY_IDLE_CPU_S = 0.5
-"""A driver that is not ready and has used less processor time than this in READY_IDLE_S does not start.
+"""A driver that is not ready and has used less processor time than this in READY_IDLE_S does not start. On a cluster it waits longer, since
+it is idle while executors start, and gives up by itself.
 
 A limit by the clock alone would end every start on a machine that is slow enough.
 """
@@ -96,6 +99,8 @@ class DriverProcess:
         self.pool = pool
         self.state = PoolState.STOPPED
         self.message: str | None = None
+        self.slots: PoolSlots | None = None
+        """Slots on a cluster, as the driver that runs has last reported them."""
         self._settings = settings
         self._given = given
         self._on_message = on_message
@@ -201,6 +206,7 @@ class DriverProcess:
         try:
             return await self._watch(launch)
         finally:
+            self.slots = None
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
@@ -213,9 +219,10 @@ class DriverProcess:
         killed = asyncio.create_task(self._killed.wait())
         tasks: set[asyncio.Task[Any]] = {exited, serving, becoming_ready, killed}
         try:
-            done = await _first_of(tasks, launch.process.pid)
+            idle_s = CLUSTER_READY_IDLE_S if self._given.target.is_cluster else READY_IDLE_S
+            done = await _first_of(tasks, launch.process.pid, idle_s)
             if not done:
-                return f"the driver was not ready, and had done nothing for {READY_IDLE_S:.0f} s; see {launch.log.name}"
+                return f"the driver was not ready, and had done nothing for {idle_s:.0f} s; see {launch.log.name}"
             if done == {becoming_ready}:
                 await asyncio.wait(tasks - done, return_when=asyncio.FIRST_COMPLETED)
             if killed.done() and not exited.done():
@@ -247,6 +254,9 @@ class DriverProcess:
                 self._handle(connection, *await read_frame(reader))
 
     def _handle(self, connection: Connection, message: Message, payload: bytes) -> None:
+        if isinstance(message, PoolSlots):
+            self.slots = message
+            return
         if isinstance(message, Ready):
             self.state, self.message = PoolState.RUNNING, None
             self._ready_at = time.monotonic()
@@ -257,11 +267,11 @@ class DriverProcess:
         self._on_message(connection, message, payload)
 
 
-async def _first_of(tasks: set[asyncio.Task[Any]], pid: int) -> set[asyncio.Task[Any]]:
-    """Return the tasks that are done first; none if the process `pid` and its descendants stand still before."""
+async def _first_of(tasks: set[asyncio.Task[Any]], pid: int, idle_s: float) -> set[asyncio.Task[Any]]:
+    """Return the tasks that are done first; none if the process `pid` and its descendants stand still for so long before."""
     used_s = 0.0
     while True:
-        done, _ = await asyncio.wait(tasks, timeout=READY_IDLE_S, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, timeout=idle_s, return_when=asyncio.FIRST_COMPLETED)
         before_s, used_s = used_s, _processor_s(pid)
         if done or used_s - before_s < READY_IDLE_CPU_S:
             return done

@@ -12,6 +12,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.pools import DriverProcess
 from headrace.formats.known import registry_of
 from headrace.planner.physical import DecodeRows, EncodeRows, SparkPlan, StoreStep
+from headrace.planner.target import Target
 
 
 class Pools(Protocol):
@@ -23,6 +24,10 @@ class Pools(Protocol):
 
     def ensure(self, name: str) -> DriverProcess:
         """Return the process of a pool, started if it is not; `ready` tells if it accepts queries. Raises UserError 3D023, 3E004."""
+        ...
+
+    def target(self, name: str) -> Target:
+        """Return the target of the plans that run in a pool. Raises UserError 3D023, 3E004."""
         ...
 
     def keep(self, occupied: Collection[str]) -> None:

@@ -109,6 +109,15 @@ class Ready(_Message):
     start_ms: int
 
 
+class PoolSlots(_Message):
+    """Slots of a driver's executors on a cluster, and how many of them run a task; sent when this changes."""
+
+    type: Literal["pool_slots"] = "pool_slots"
+    executors: int
+    slots: int
+    used: int
+
+
 class QueryStarted(_Message):
     """The streaming query runs (its first batch may not have ended)."""
 
@@ -240,6 +249,7 @@ Message = Annotated[
     | Shutdown
     | Ack
     | Ready
+    | PoolSlots
     | QueryStarted
     | QueryWaits
     | QueryProgress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,8 @@ from headrace.catalog.objects import ComputePool, PoolIntent
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine.pool_properties import Place, is_cluster, place_of
+from headrace.planner.target import Target
 
 SIZES = {"small": 1, "medium": 2, "large": 4}
 """Size of a pool to its factor. HEADRACE_DRIVER_MEMORY_MB and HEADRACE_SPARK_MASTER are those of `small`."""
@@ -23,17 +25,31 @@ _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a driver process: its heap in MiB, and a Spark master. The slots of a cluster do not depend on the size."""
+    """Resources of a driver process: its heap in MiB, and where its tasks run. The slots of a cluster do not depend on the size."""
 
     heap_mb: int
-    master: str
+    place: Place
+
+    @property
+    def target(self) -> Target:
+        """The target of the plans that run there."""
+        master, cluster = self.place.master, self.place.cluster
+        if is_cluster(master):
+            return Target(master="standalone", slots=cluster.slots if cluster is not None else None)
+        local = _LOCAL.fullmatch(master)
+        return Target(slots=int(local[1]) if local else None)
 
 
-def resources(size: str, settings: Settings) -> Resources:
-    """Return the resources of a size."""
+def resources(size: str, settings: Settings, properties: Mapping[str, str] | None = None) -> Resources:
+    """Return the resources of a pool of a size, with its properties."""
     factor, local = SIZES[size], _LOCAL.fullmatch(settings.spark_master)
     master = f"local[{int(local[1]) * factor}{local[2]}]" if local else settings.spark_master
-    return Resources(settings.driver_memory_mb * factor, master)
+    return Resources(settings.driver_memory_mb * factor, place_of(properties or {}, master))
+
+
+def pool_resources(pool: ComputePool, settings: Settings) -> Resources:
+    """Return the resources of a pool."""
+    return resources(pool.size, settings, pool.properties)
 
 
 def memory_mb() -> int:

@@ -43,6 +43,7 @@ from headrace.engine.protocol import (
     StopQuery,
 )
 from headrace.planner.physical import SparkPlan
+from headrace.planner.placement import placed_on
 from headrace.planner.upgrades import refuse_unreadable_state
 
 log = structlog.get_logger()
@@ -471,7 +472,7 @@ class Supervisor:
         if checkpoint.exists():
             refuse_unreadable_state(json.loads(query.plan))
         try:
-            plan = SparkPlan.from_json(query.plan)
+            plan = placed_on(SparkPlan.from_json(query.plan), self._pools.target(query.compute_pool))
         except ValidationError as error:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,

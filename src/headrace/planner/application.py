@@ -15,10 +15,12 @@ from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError
 from headrace.planner import physical
 from headrace.planner.lowering.context import unused
+from headrace.planner.placement import placed_on
 from headrace.planner.plan import Planner, Within, placed
 from headrace.planner.rules import rewritten
 from headrace.planner.sinks import EntitySink, TableSink, ViewSink
 from headrace.planner.state import states
+from headrace.planner.target import LOCAL, Target
 
 _ROW_BY_ROW = (Scan, Filter, Project, Subquery, Unnest)
 REASON = "micro-batch: the queries of an application share their sources, batch by batch"
@@ -40,7 +42,7 @@ class Sharing:
     parts: tuple[int, ...]
 
 
-def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
+def plan_application(parts: Sequence[Part], target: Target = LOCAL) -> physical.SparkPlan:
     """Return the plan of all the queries, with a sink for each, in their order. Raises UserError as `plan_query`."""
     names: set[str] = set()
     shared: dict[int, str] = {}
@@ -50,12 +52,15 @@ def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
         shared |= dict.fromkeys(shared_scan.parts, name)
     plans = [
         Planner(
-            rewritten(part.logical), part.sink, Within(part.sink.relation.name, names, shared.get(number))
+            rewritten(part.logical),
+            part.sink,
+            target,
+            Within(part.sink.relation.name, names, shared.get(number)),
         ).plan()
         for number, part in enumerate(parts)
     ]
     side_outputs = dict.fromkeys(output for plan in plans for output in plan.outputs[1:])
-    return physical.SparkPlan(
+    plan = physical.SparkPlan(
         mode="micro_batch",
         reasons=[REASON],
         output_mode="append",
@@ -64,6 +69,7 @@ def plan_application(parts: Sequence[Part]) -> physical.SparkPlan:
         groupings=[grouping for plan in plans for grouping in plan.groupings or ()],
         functions=list({function.id: function for plan in plans for function in plan.functions}.values()),
     )
+    return placed_on(plan, target)
 
 
 def sharing(parts: Sequence[Part]) -> list[Sharing]:

@@ -153,6 +153,8 @@ def _mode(plan: physical.SparkPlan) -> Iterator[str]:
     yield f"Mode: {mode}"
     for reason in plan.reasons:
         yield f"  because {reason.removeprefix(f'{mode}: ')}"
+    if plan.target.is_cluster:
+        yield f"Target: {plan.target}"
 
 
 def _delivery(sink: Sink | None) -> Iterator[str]:

@@ -29,6 +29,7 @@ from headrace.core.internal_columns import DELETED, FOUND, PREFIX, ROW_TIME
 from headrace.core.names import EntityPath
 from headrace.formats.json import Json
 from headrace.formats.known import AnyFormat
+from headrace.planner.target import LOCAL, Target
 from headrace.planner.upgrades import upgraded
 
 PLAN_VERSION: Literal[5] = 5
@@ -577,7 +578,7 @@ class SparkPlan(_Data):
     `mode` and the `reasons` for it are the planner's choice; `bounded` ends the query when it has read what was there at its start.
     `internal_prefix` is the one that names of internal columns have: the state of operators keeps the names that it began with.
     `groupings` are the aggregations that `SqlTransform`s contain, in order; None in a plan of before version 5, which does not list them.
-    `functions` are those of users that the texts call.
+    `functions` are those of users that the texts call. `target` is where the plan runs; that of a plan without one was not checked.
     """
 
     version: Literal[5] = PLAN_VERSION
@@ -590,6 +591,7 @@ class SparkPlan(_Data):
     outputs: list[str]
     groupings: list[Grouping] | None = Field(default_factory=list)
     functions: list[UserFunction] = Field(default_factory=list)
+    target: Target = LOCAL
 
     def to_json(self) -> str:
         """Return stable text: the form that is stored and compared."""

@@ -40,17 +40,19 @@ from headrace.planner.lowering.context import Lowering, Wants
 from headrace.planner.lowering.fragments import Rows
 from headrace.planner.lowering.selects import UNSELECTED_KEY
 from headrace.planner.modes import Mode, Operator, operators, place
+from headrace.planner.placement import placed_on
 from headrace.planner.rules import rewritten
 from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink, physical_columns
 from headrace.planner.state import needs_event_time, states, warning
+from headrace.planner.target import LOCAL, Target
 from headrace.planner.user_functions import user_functions
 
 
-def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
-    """Return the plan that a driver runs.
+def plan_query(logical: LogicalPlan, sink: Sink, target: Target = LOCAL) -> physical.SparkPlan:
+    """Return the plan that a driver of `target` runs.
 
-    Raises UserError 0A000 for a snapshot query (see `snapshot.compile_snapshot`) and for what cannot be right, 42601 for PARTITION BY
-    without records.
+    Raises UserError 0A000 for a snapshot query (see `snapshot.compile_snapshot`), for what cannot be right, and for what the target does
+    not support (see `placement`); 42601 for PARTITION BY without records.
     """
     if logical.snapshot:
         raise UserError(
@@ -66,7 +68,7 @@ def plan_query(logical: LogicalPlan, sink: Sink) -> physical.SparkPlan:
             "records",
             span=logical.partition_by[0].span,
         )
-    return Planner(rewritten(logical), sink).plan()
+    return placed_on(Planner(rewritten(logical), sink, target).plan(), target, logical.span)
 
 
 def placed(logical: LogicalPlan, sink: Sink) -> Operator:
@@ -124,8 +126,10 @@ def choose_mode(
     connectors: set[str],
     properties: QueryProperties,
     calls_users: bool = False,
+    target: Target = LOCAL,
 ) -> ExecutionMode:
-    """Choose real-time if the plan is stateless, at-least-once, between stores that support it, and not refused by a property.
+    """Choose real-time if the plan is stateless, at-least-once, between stores that support it, on the server's machine, and not refused
+    by a property.
 
     Raises UserError 0A000 when real-time mode was asked for and is not possible.
     """
@@ -152,6 +156,8 @@ def choose_mode(
         if writes.record_sink is None or not writes.record_sink.real_time:
             unable.add(writes.label)
         reasons += [f"stores of type {label} do not support it" for label in sorted(unable)]
+    if target.is_cluster:
+        reasons.append("on a cluster its tasks would keep slots that other queries of the pool need")
     if reasons and properties.execution_mode == "real_time":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -182,9 +188,12 @@ class Within:
 class Planner:
     """Planner of one query, by itself or `within` an application."""
 
-    def __init__(self, logical: LogicalPlan, sink: Sink, within: Within | None = None) -> None:
+    def __init__(
+        self, logical: LogicalPlan, sink: Sink, target: Target = LOCAL, within: Within | None = None
+    ) -> None:
         self._logical = logical
         self._sink = sink
+        self._target = target
         self._root, self._limit = _without_limit(logical.root)
         self._operator = _placed(self._root, sink)
         ttl = logical.properties.state_ttl_ms
@@ -221,6 +230,7 @@ class Planner:
             },
             properties=self._logical.properties,
             calls_users=bool(self._logical.functions),
+            target=self._target,
         )
         return physical.SparkPlan(
             mode=mode.name,

@@ -11,13 +11,16 @@ from headrace.core.errors import InternalError, UserError
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.planner import physical
+from headrace.planner.placement import placed_on
 from headrace.planner.sinks import physical_columns
 from headrace.planner.snapshot import spark_query
+from headrace.planner.target import LOCAL, Target
 from headrace.planner.user_functions import user_functions
 
 
-def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
-    """Return the plan of a query that reads only tables. Raises UserError 0A000 for a query that also reads views."""
+def plan_table_query(logical: LogicalPlan, target: Target = LOCAL) -> physical.SparkPlan:
+    """Return the plan of a query that reads only tables. Raises UserError 0A000 for a query that also reads views, and for what the target
+    does not support."""
     other = next((scan for scan in logical.scans if scan.relation.kind is not RelationKind.TABLE), None)
     if other is not None:
         raise UserError(
@@ -57,7 +60,7 @@ def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
 
     sql = spark_query(logical.root, table)
     columns = physical_columns(logical.schema)
-    return physical.SparkPlan(
+    plan = physical.SparkPlan(
         reasons=["every source is a table: its rows are read once"],
         bounded=True,
         steps=[
@@ -68,3 +71,4 @@ def plan_table_query(logical: LogicalPlan) -> physical.SparkPlan:
         outputs=["sink"],
         functions=user_functions(logical),
     )
+    return placed_on(plan, target, logical.span)

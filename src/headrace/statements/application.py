@@ -333,7 +333,7 @@ def _layout(properties: Mapping[str, str], kind: StoreDescriptor) -> dict[str, i
 def _carried_out(draft: Draft, statement: Application) -> ResultSet:
     """Create entities first, which are harmless when a later step fails; then all relations and the query in one transaction."""
     run, prepared = draft.run, draft.queries
-    plan = plan_application(draft.parts) if prepared else None
+    plan = plan_application(draft.parts, run.target) if prepared else None
     query = None
     if plan is not None:
         name = query_properties(statement.properties.entries).name or statement.name.name

@@ -64,7 +64,9 @@ from headrace.core.suggestions import suggestion
 from headrace.core.types import VARCHAR
 from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
+from headrace.engine.sizes import pool_resources
 from headrace.planner.cycles import over
+from headrace.planner.target import Target
 from headrace.sql.ast import Properties, Property, Statement
 from headrace.statements.query_names import named_query
 
@@ -535,6 +537,11 @@ class Execution:
         return self.named_compute_pool(
             Identifier(self.context.compute_pool or self.catalog.default_compute_pool)
         )
+
+    @property
+    def target(self) -> Target:
+        """The target of plans for the session's compute pool; raises 3D023."""
+        return pool_resources(self.compute_pool(), self.services.settings).target
 
     def named_compute_pool(self, name: Identifier) -> ComputePool:
         """Return the compute pool of that name; raises 3D023."""

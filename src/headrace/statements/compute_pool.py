@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from pydantic import ValidationError
+
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import ComputePool, PoolIntent
+from headrace.catalog.objects import ComputePool, PoolIntent, Query
 from headrace.catalog.policy import Requirement
-from headrace.core.errors import ExternalError, UserError
+from headrace.connectors.egress import Egress
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.names import printed
 from headrace.core.properties import PropertyReader, PropertySpec, Scope, choice, number
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.engine.sizes import SIZES, memory_mb, refuse_beyond_memory
+from headrace.engine.pool_properties import MASTER, PLACE, check_master, read_place
+from headrace.engine.sizes import SIZES, memory_mb, pool_resources, refuse_beyond_memory
+from headrace.planner.physical import SparkPlan
+from headrace.planner.placement import placed_on
+from headrace.planner.target import Target
 from headrace.sql.statements.compute_pool import (
     CreateComputePool,
     DescribeComputePool,
@@ -43,7 +51,7 @@ TIMEOUT = PropertySpec(
     "minutes without any query after which its process stops until it is needed again; 0 for never",
     default="0",
 )
-PROPERTIES = (SIZE, TIMEOUT)
+PROPERTIES = (SIZE, TIMEOUT, *PLACE)
 _WHAT = "a compute pool"
 
 
@@ -68,8 +76,17 @@ async def create_compute_pool(statement: CreateComputePool, run: Execution) -> O
     if existing is None:
         reader = PropertyReader(statement.properties.entries, PROPERTIES, what=_WHAT)
         size, moment = reader.take(SIZE) or "small", now()
-        pool = ComputePool(name, size, run.role, moment, moment, timeout_min=reader.take(TIMEOUT) or 0)
+        pool = ComputePool(
+            name,
+            size,
+            run.role,
+            moment,
+            moment,
+            timeout_min=reader.take(TIMEOUT) or 0,
+            properties=read_place(reader, run.services.settings),
+        )
         reader.finish()
+        await asyncio.to_thread(_check_master, pool, reader, run)
         await asyncio.to_thread(_written, pool, statement, run)
         _wake(run)
     return Outcome(_answer(name, "CREATE", "already exists" if existing else "was created"))
@@ -77,18 +94,75 @@ async def create_compute_pool(statement: CreateComputePool, run: Execution) -> O
 
 @handles(UpdateComputePool, requires=_owned, checked=True)
 async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> Outcome:
-    """Change properties: the timeout changes at once, the size at the next start of the pool's process."""
+    """Change properties: the timeout changes at once, the master and the folder of checkpoints only in a stopped pool, all else at the next
+    start of the pool's process."""
     pool = run.named_compute_pool(statement.name)
-    current = {SIZE.name: pool.size, TIMEOUT.name: str(pool.timeout_min)}
+    current = {SIZE.name: pool.size, TIMEOUT.name: str(pool.timeout_min), **pool.properties}
     reader = changed(statement.properties, current, PROPERTIES, kind="", what=_WHAT)
-    size, timeout_min = reader.take(SIZE) or "small", reader.take(TIMEOUT) or 0
-    await asyncio.to_thread(
-        _written, replace(pool, size=size, timeout_min=timeout_min, updated_at=now()), statement, run
+    updated = replace(
+        pool,
+        size=reader.take(SIZE) or "small",
+        timeout_min=reader.take(TIMEOUT) or 0,
+        properties=read_place(reader, run.services.settings),
+        updated_at=now(),
     )
+    reader.finish()
+    before, after = (pool_resources(each, run.services.settings) for each in (pool, updated))
+    moves = before.place.checkpoints != after.place.checkpoints
+    if moves or (
+        before.place.master != after.place.master and MASTER.name in {*pool.properties, *updated.properties}
+    ):
+        _refuse_running(pool, statement, run)
+    await asyncio.to_thread(_check_master, updated, reader, run)
+    queries = [query for query in run.catalog.queries() if query.compute_pool == pool.name]
+    running = [query for query in queries if query.should_run]
+    await asyncio.to_thread(_refuse_unplaced, running, after.target, statement)
+    if moves and not run.checking:
+        await run.services.engine.copy_checkpoints(queries, pool, updated)
+    await asyncio.to_thread(_written, updated, statement, run)
+    if moves and not run.checking:
+        await run.services.engine.remove_checkpoints(queries, pool)
     _wake(run)
     runs = not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped"
-    later = "; STOP and START it to apply the new size" if runs and size != pool.size else ""
+    later = "; STOP and START it to apply the changes" if runs and before != after else ""
     return Outcome(_answer(pool.name, "UPDATE", f"was updated{later}"))
+
+
+def _refuse_running(pool: ComputePool, statement: UpdateComputePool, run: Execution) -> None:
+    """Raise UserError 3E004 unless the pool is stopped and its process has ended: a move needs its checkpoints at rest."""
+    is_stopped = run.checking or run.services.engine.pool_state(pool.name)[0] == "stopped"
+    if pool.desired_state is not PoolIntent.STOPPED or not is_stopped:
+        raise UserError(
+            SqlState.COMPUTE_POOL_NOT_READY,
+            f"the compute pool {pool.name!r} runs: its master and the folder of its checkpoints can be changed when it is stopped",
+            hint=f"STOP COMPUTE_POOL {printed(pool.name)}; UPDATE it, and START it: its queries continue from their checkpoints.",
+            span=statement.name.span,
+        )
+
+
+def _refuse_unplaced(queries: Iterable[Query], target: Target, statement: UpdateComputePool) -> None:
+    """Raise UserError 0A000 for a query of the pool that the target does not support."""
+    for query in queries:
+        try:
+            placed_on(SparkPlan.from_json(query.plan), target)
+        except UserError as error:
+            message = f"the pool's query {query.name or query.id}: {error.message}"
+            raise UserError(error.state, message, hint=error.hint, span=statement.name.span) from None
+        except ValidationError:
+            # Of another release; its start reports that.
+            continue
+
+
+def _check_master(pool: ComputePool, reader: PropertyReader, run: Execution) -> None:
+    """Raise UserError 3D008 or ExternalError 57015 if the pool's own master is not allowed or does not answer. A check asks nobody."""
+    master = pool.properties.get(MASTER.name)
+    if master is None or run.checking:
+        return
+    try:
+        check_master(master, Egress(run.services.settings.egress_allowed))
+    except HeadraceError as error:
+        error.span = reader.span(MASTER)
+        raise
 
 
 @handles(StartComputePool, requires=_owned, checked=True)

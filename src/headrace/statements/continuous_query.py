@@ -312,7 +312,9 @@ def _prepare_view(
         definition=ViewDefinition(statement.text, run.context.database, run.context.schema),
     )
     query_kind = QueryKind.CREATE_MATERIALIZED_VIEW_AS
-    return Prepared(query_kind, logical, plan_query(logical, sink), sink, name, None, None, relation)
+    return Prepared(
+        query_kind, logical, plan_query(logical, sink, run.target), sink, name, None, None, relation
+    )
 
 
 def _prepare_entity(
@@ -333,7 +335,7 @@ def _prepare_entity(
         )
         if existing is not None and (store.name, entity) not in run.coming:
             check_table(table, store, kind)
-        plan = plan_query(logical, table)
+        plan = plan_query(logical, table, run.target)
         relation = new_table(table, run.role)
         return Prepared(QueryKind.CREATE_TABLE_AS, logical, plan, table, name, store, kind, relation)
     source_store, source_kind = run.connection(source.store or "")
@@ -364,7 +366,14 @@ def _prepare_entity(
         id=str(uuid.uuid4()),
     )
     return Prepared(
-        _QUERY_KINDS[sink.kind], logical, plan_query(logical, sink), sink, name, store, kind, relation
+        _QUERY_KINDS[sink.kind],
+        logical,
+        plan_query(logical, sink, run.target),
+        sink,
+        name,
+        store,
+        kind,
+        relation,
     )
 
 
@@ -384,7 +393,7 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
     )
     if isinstance(sink, TableSink) and not run.checking and (store.name, sink.entity) not in run.coming:
         check_table(sink, store, kind)
-    plan = plan_query(logical, sink)
+    plan = plan_query(logical, sink, run.target)
     return Prepared(QueryKind.INSERT_INTO, logical, plan, sink, relation.name, store, kind, None)
 
 

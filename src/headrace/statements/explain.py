@@ -22,6 +22,7 @@ from headrace.planner.application_text import (
 from headrace.planner.explain import RelationFact, describe, explain
 from headrace.planner.sinks import ResultSink
 from headrace.planner.table_queries import plan_table_query
+from headrace.planner.target import Target
 from headrace.sql.ast import Statement
 from headrace.sql.statements.application import Application
 from headrace.sql.statements.query import Explain, InsertInto, ReplaceQuery, SelectStatement
@@ -62,7 +63,7 @@ async def explain_statement(statement: Explain, run: Execution) -> Outcome:
         )
         return Outcome(result([("Kind", VARCHAR), ("Plan", VARCHAR)], [(kind, plan)]))
     if draft is not None and isinstance(inner, Application):
-        text = await asyncio.to_thread(_explained_application, inner.name.name, draft)
+        text = await asyncio.to_thread(_explained_application, inner.name.name, draft, run.target)
     else:
         text = await asyncio.to_thread(_explained, inner, run)
     return Outcome(result([("Plan", VARCHAR)], [(line,) for line in text.splitlines()]))
@@ -72,10 +73,10 @@ def _explained(statement: Statement, run: Execution) -> str:
     if isinstance(statement, SelectStatement):
         logical = bound(statement.select, run)
         if logical.of_tables:
-            return explain(logical, plan_table_query(logical), ResultSink())
+            return explain(logical, plan_table_query(logical, run.target), ResultSink())
         if logical.snapshot:
             return explain(logical, None, None)
-        return explain(logical, plan_query(logical, ResultSink()), ResultSink())
+        return explain(logical, plan_query(logical, ResultSink(), run.target), ResultSink())
     if isinstance(statement, CreateRelationAs | InsertInto):
         prepared = prepare(statement, run)
         origin = prepared.origin
@@ -113,12 +114,12 @@ def _described(statement: Statement, run: Execution) -> tuple[str, str]:
     raise _unexplained(statement)
 
 
-def _explained_application(name: str, draft: Draft) -> str:
+def _explained_application(name: str, draft: Draft, target: Target) -> str:
     parts = draft.parts
     if not parts:
         return f"Application {printed(name)}: no queries"
     virtual = [item.relation for item in draft.virtual.values()]
-    return explain_application(name, parts, plan_application(parts), virtual)
+    return explain_application(name, parts, plan_application(parts, target), virtual)
 
 
 def _described_application(draft: Draft, run: Execution) -> tuple[str, str]:

@@ -71,6 +71,11 @@ COMPUTE_POOLS = Projection(
         "ActualState": "actual_state",
         "ErrorMessages": "error_messages",
         "Timeout": "timeout",
+        "Master": "master",
+        "Executors": "executors",
+        "Slots": "slots",
+        "SlotsUsed": "slots_used",
+        "SlotsFree": "slots_free",
         **_OWNED,
     },
 )

@@ -20,6 +20,7 @@ from headrace.planner import plan_query
 from headrace.planner.physical import SparkPlan, WriteEntity, WriteRows, WriteView
 from headrace.planner.replacement import Comparison, compare
 from headrace.planner.sinks import EntitySink, TableSink
+from headrace.planner.target import Target
 from headrace.sql import parse
 from headrace.sql.ast import Properties
 from headrace.sql.statements.query import InsertInto, ReplaceQuery, RestartQuery, RollBackQuery
@@ -92,7 +93,7 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
             lambda scan: scan.relation.kind is not RelationKind.TABLE and not scan.properties.has_position
         )
         prepared = replace(prepared, logical=logical)
-    prepared = _with_sink_of(old, prepared)
+    prepared = _with_sink_of(old, prepared, run.target)
     successor = replace(
         query,
         sql=replace(_statement(query), select=statement.select).sql(),
@@ -238,12 +239,12 @@ def _compared(query: Query, successor: Query) -> Comparison:
     return replace(comparison, obstacles=(*comparison.obstacles, *obstacles))
 
 
-def _with_sink_of(old: SparkPlan, prepared: Prepared) -> Prepared:
+def _with_sink_of(old: SparkPlan, prepared: Prepared, target: Target) -> Prepared:
     """Return the new query with the guarantee and the options with which the present one writes."""
     step, sink = old.sink, prepared.sink
     if isinstance(step, WriteEntity | WriteRows) and isinstance(sink, EntitySink | TableSink):
         sink = replace(sink, guarantee=step.guarantee, options=step.options)
-        return replace(prepared, sink=sink, plan=plan_query(prepared.logical, sink))
+        return replace(prepared, sink=sink, plan=plan_query(prepared.logical, sink, target))
     return prepared
 
 

@@ -43,11 +43,11 @@ class Origin:
 
     async def place(self, query_id: str, run: Execution) -> None:
         """Place the checkpoint of the new query. Raises as `Engine.continue_from_savepoint` and `continue_from_query` do."""
-        engine = run.services.engine
+        engine, pool = run.services.engine, run.compute_pool().name
         if isinstance(self.source, Savepoint):
-            await engine.continue_from_savepoint(self.source.id, query_id)
+            await engine.continue_from_savepoint(self.source.id, query_id, pool)
         else:
-            await engine.continue_from_query(self.source, query_id)
+            await engine.continue_from_query(self.source, query_id, pool)
 
 
 def of_resume(logical: LogicalPlan, run: Execution) -> Iterator[Requirement]:

@@ -16,6 +16,7 @@ from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 from headrace.planner.sinks import ResultSink
 from headrace.planner.snapshot import compile_snapshot
 from headrace.planner.table_queries import plan_table_query
+from headrace.planner.target import Target
 from headrace.planner.view_reads import system_conditions
 from headrace.sql.statements.query import SelectStatement
 from headrace.statements.base import Execution, Outcome, handles
@@ -38,13 +39,13 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
     logical = await asyncio.to_thread(bound, statement.select, run)
     refuse_resume(logical.properties.resume, "a SELECT of rows")
     if run.checking:
-        await asyncio.to_thread(_planned, logical)
+        await asyncio.to_thread(_planned, logical, run)
         return Outcome(ResultSet())
     if logical.snapshot and not logical.of_tables:
         engine, user = run.services.engine, run.principal.user
         return Outcome(await engine.read_views(user, partial(_snapshot, logical, run)))
     _require_end(logical, statement, run)
-    plan, message = await asyncio.to_thread(_explained, logical)
+    plan, message = await asyncio.to_thread(_explained, logical, run.target)
     refuse_shared(plan, run, None)
     columns = plan_columns(plan)
     channel = await run.services.engine.run_interactive(
@@ -68,9 +69,9 @@ def _require_end(logical: LogicalPlan, statement: SelectStatement, run: Executio
         run.require_end("a SELECT from a stream or a changelog", statement.span)
 
 
-def _explained(logical: LogicalPlan) -> tuple[SparkPlan, str | None]:
+def _explained(logical: LogicalPlan, target: Target) -> tuple[SparkPlan, str | None]:
     """Return the plan, and remarks for a user who sees no rows. Use a thread, since planning a wide query takes long."""
-    plan = _plan(logical)
+    plan = _plan(logical, target)
     warned = None if logical.of_tables else state_warning(logical, ResultSink())
     return plan, " ".join(text for text in (_unread(plan), warned) if text) or None
 
@@ -87,15 +88,17 @@ def _unread(plan: SparkPlan) -> str | None:
     )
 
 
-def _plan(logical: LogicalPlan) -> SparkPlan:
-    return plan_table_query(logical) if logical.of_tables else plan_query(logical, ResultSink())
+def _plan(logical: LogicalPlan, target: Target) -> SparkPlan:
+    if logical.of_tables:
+        return plan_table_query(logical, target)
+    return plan_query(logical, ResultSink(), target)
 
 
-def _planned(logical: LogicalPlan) -> None:
+def _planned(logical: LogicalPlan, run: Execution) -> None:
     if logical.snapshot and not logical.of_tables:
         compile_snapshot(logical)
     else:
-        _plan(logical)
+        _plan(logical, run.target)
 
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:

@@ -20,6 +20,7 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine import pools
 from headrace.engine.engine import Engine
+from headrace.engine.pool_properties import Place
 from headrace.engine.sizes import Resources, memory_mb, refuse_beyond_memory, resources
 from tests.unit.engine.conftest import FAKE_DRIVER, NOW, plan
 
@@ -279,11 +280,11 @@ async def test_the_process_of_a_pool_that_was_dropped_ends(bench: Bench) -> None
 @pytest.mark.parametrize(
     ("size", "master", "given"),
     [
-        ("small", "local[32]", Resources(1000, "local[32]")),
-        ("medium", "local[32]", Resources(2000, "local[64]")),
-        ("large", "local[4,3]", Resources(4000, "local[16,3]")),
-        ("large", "local[*]", Resources(4000, "local[*]")),
-        ("medium", "spark://127.0.0.1:7077", Resources(2000, "spark://127.0.0.1:7077")),
+        ("small", "local[32]", Resources(1000, Place("local[32]"))),
+        ("medium", "local[32]", Resources(2000, Place("local[64]"))),
+        ("large", "local[4,3]", Resources(4000, Place("local[16,3]"))),
+        ("large", "local[*]", Resources(4000, Place("local[*]"))),
+        ("medium", "spark://127.0.0.1:7077", Resources(2000, Place("spark://127.0.0.1:7077"))),
     ],
 )
 def test_what_a_size_gives(size: str, master: str, given: Resources) -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from harness.session import Session
+from harness.session import Session, open_session
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import DesiredState, QueryState
-from headrace.core.errors import UserError
+from headrace.catalog.objects import DesiredState, QueryState, new_id
+from headrace.core.errors import HeadraceError, UserError
+from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine.pool_properties import Cluster
+from headrace.engine.sizes import pool_resources
+from headrace.planner.physical import SparkPlan
+from headrace.planner.target import Target
 
 LISTED = ("Name", "Size", "IntendedState", "ActualState", "Timeout")
 
@@ -155,3 +165,155 @@ async def test_who_may_use_a_pool_and_who_may_change_it(session: Session) -> Non
     assert used.value.state is SqlState.INSUFFICIENT_PRIVILEGE
     await session.run("USE ROLE sysadmin; GRANT OWNERSHIP ON COMPUTE_POOL p TO ROLE public; USE ROLE public")
     await session.run("STOP COMPUTE_POOL p; DROP COMPUTE_POOL p")
+
+
+CLUSTER = "'compute_pool.master' = 'spark://127.0.0.1:{port}'"
+
+
+@pytest.fixture
+async def shared(tmp_path: Path) -> AsyncIterator[Session]:
+    """A server with a cluster's secret, whose pools may keep checkpoints in `tmp_path / "mount"`."""
+    (tmp_path / "mount").mkdir()
+    settings = {"spark_secret": "s", "checkpoint_folders": (tmp_path / "mount",)}
+    async with open_session(tmp_path / "data", **settings) as session:
+        yield session
+
+
+@pytest.fixture
+def master() -> Iterator[str]:
+    """The property of a master that accepts connections."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield CLUSTER.format(port=listener.getsockname()[1])
+
+
+async def test_a_pool_on_a_cluster_shows_where_it_runs(shared: Session, master: str, tmp_path: Path) -> None:
+    executors = "'compute_pool.executors' = 3, 'compute_pool.executor.cores' = 2, 'compute_pool.spark.network.timeout' = '100s'"
+    folder = f"'compute_pool.checkpoints' = 'file://{tmp_path}/mount'"
+    await shared.run(f"CREATE COMPUTE_POOL p WITH ({master}, {executors}, {folder}); STOP COMPUTE_POOL p")
+    stored = shared.catalog.compute_pool("p")
+    assert stored is not None
+    assert stored.properties["compute_pool.checkpoints"] == f"file:{tmp_path}/mount"
+    given = pool_resources(stored, Settings(data_dir=tmp_path))
+    assert given.target == Target(master="standalone", slots=6)
+    assert given.place.checkpoints == tmp_path / "mount"
+    assert given.place.cluster == Cluster(3, 2, "1g", (("spark.network.timeout", "100s"),))
+    (row,) = await shared.rows("DESCRIBE COMPUTE_POOL p", "Master", "Executors", "Slots", "SlotsUsed")
+    assert row == (stored.properties["compute_pool.master"], None, None, None)
+    await shared.run("UPDATE COMPUTE_POOL p WITH ('compute_pool.executors' = NULL)")
+    assert await shared.rows(
+        "SELECT master, slots FROM deltastream.sys.compute_pools WHERE name = 'default_pool'"
+    ) == [("local[32]", "32")]
+
+
+@pytest.mark.parametrize(
+    ("properties", "state", "message"),
+    [
+        ("'compute_pool.master' = 'yarn'", SqlState.INVALID_PARAMETER, r"must be local\[n\]"),
+        ("'compute_pool.master' = 'local[0]'", SqlState.INVALID_PARAMETER, r"must be local\[n\]"),
+        ("'compute_pool.master' = 'spark://h'", SqlState.INVALID_PARAMETER, r"must be local\[n\]"),
+        ("'compute_pool.master' = 'k8s://https://h:6443'", SqlState.FEATURE_NOT_SUPPORTED, "Kubernetes"),
+        ("'compute_pool.executors' = 2", SqlState.INVALID_PARAMETER, "requires a pool on a cluster"),
+        ("{master}, 'compute_pool.executors' = 0", SqlState.INVALID_PARAMETER, "from 1 to 1000"),
+        ("{master}, 'compute_pool.executor.memory' = '1'", SqlState.INVALID_PARAMETER, "with m or g"),
+        (
+            "{master}, 'compute_pool.checkpoints' = 's3a://b/c'",
+            SqlState.INVALID_PARAMETER,
+            "must be file:/path",
+        ),
+        (
+            "{master}, 'compute_pool.checkpoints' = 'file:{root}/mount/../etc'",
+            SqlState.INVALID_PARAMETER,
+            "must be file:/path",
+        ),
+        (
+            "{master}, 'compute_pool.checkpoints' = 'file:/etc'",
+            SqlState.INVALID_PARAMETER,
+            "must be a folder in",
+        ),
+        (
+            "{master}, 'compute_pool.checkpoints' = 'file:{root}/mount/x'",
+            SqlState.INVALID_PARAMETER,
+            "that exists",
+        ),
+        (
+            "{master}, 'compute_pool.spark.jars' = '/x.jar'",
+            SqlState.INVALID_PARAMETER,
+            "does not accept Spark's setting",
+        ),
+        (
+            "{master}, 'compute_pool.spark.network.timeout' = '1 h'",
+            SqlState.INVALID_PARAMETER,
+            "with ms, s or m",
+        ),
+        (
+            "'compute_pool.master' = 'spark://169.254.169.254:80'",
+            SqlState.INVALID_PARAMETER,
+            "does not connect",
+        ),
+        ("'compute_pool.master' = 'spark://127.0.0.1:1'", SqlState.REMOTE_UNAVAILABLE, "does not answer"),
+        ("'compute_pool.master' = 'spark://nowhere.invalid:7077'", SqlState.REMOTE_UNAVAILABLE, "not known"),
+    ],
+)
+async def test_a_place_that_is_refused(
+    shared: Session, master: str, tmp_path: Path, properties: str, state: SqlState, message: str
+) -> None:
+    text = properties.format(master=master, root=tmp_path)
+    with pytest.raises(HeadraceError, match=message) as refused:
+        await shared.run(f"CREATE COMPUTE_POOL p WITH ({text})")
+    assert (refused.value.state, refused.value.span is None) == (state, False)
+    assert shared.catalog.compute_pool("p") is None
+
+
+async def test_a_cluster_without_a_secret_is_refused(session: Session, master: str) -> None:
+    with pytest.raises(UserError, match="no secret") as refused:
+        await session.run(f"CREATE COMPUTE_POOL p WITH ({master})")
+    assert "HEADRACE_SPARK_SECRET" in (refused.value.hint or "")
+
+
+async def test_queries_are_planned_for_the_place_of_their_pool(shared: Session, master: str) -> None:
+    await shared.run(
+        f"CREATE COMPUTE_POOL p WITH ({master}, 'compute_pool.executors' = 2); USE COMPUTE_POOL p; USE DATABASE shop"
+    )
+    lines = [line for (line,) in await shared.rows("EXPLAIN SELECT n FROM orders")]
+    assert "Target: a standalone cluster, 2 slots (Spark 4.1)" in lines
+    handled = "FROM orders WITH ('source.deserialization.error.handling' = IGNORE_AND_LOG)"
+    with pytest.raises(UserError, match="a topic for records that cannot be read") as refused:
+        await shared.run(f"EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT n {handled}")
+    assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
+
+
+async def test_a_stopped_pool_moves_with_its_checkpoints_and_a_running_one_does_not(
+    shared: Session, master: str, tmp_path: Path
+) -> None:
+    await shared.run("USE DATABASE shop; CREATE COMPUTE_POOL p; USE COMPUTE_POOL p")
+    await shared.run("CREATE MATERIALIZED VIEW v AS SELECT n FROM orders QUERY WITH ('query.name' = q)")
+    (query,) = shared.catalog.queries()
+    before = tmp_path / "data" / "checkpoints" / query.id
+    (before / "commits").mkdir(parents=True)
+    (before / "commits" / "0").write_text("v1")
+    place = f"{master}, 'compute_pool.checkpoints' = 'file:{tmp_path}/mount'"
+    with pytest.raises(UserError, match="when it is stopped") as refused:
+        await shared.run(f"UPDATE COMPUTE_POOL p WITH ({place})")
+    assert refused.value.state is SqlState.COMPUTE_POOL_NOT_READY
+    await shared.run(f"STOP COMPUTE_POOL p; UPDATE COMPUTE_POOL p WITH ({place})")
+    after = tmp_path / "mount" / shared.catalog.organization().id / query.id
+    assert ((after / "commits" / "0").read_text(), before.exists()) == ("v1", False)
+    with pytest.raises(UserError, match="does not copy"):
+        await shared.engine.take_backup()
+    back = "'compute_pool.checkpoints' = NULL, 'compute_pool.master' = NULL"
+    await shared.run(f"UPDATE COMPUTE_POOL p WITH ({back})")
+    assert ((before / "commits" / "0").read_text(), after.exists()) == ("v1", False)
+
+
+async def test_a_pool_does_not_move_where_one_of_its_queries_cannot_run(shared: Session, master: str) -> None:
+    await shared.run("USE DATABASE shop; CREATE COMPUTE_POOL p; USE COMPUTE_POOL p")
+    await shared.run("CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
+    (query,) = shared.catalog.queries()
+    plan = SparkPlan.from_json(query.plan).model_copy(update={"mode": "real_time"})
+    shared.catalog.create_query(replace(query, id=new_id(), name="fast", plan=plan.to_json()))
+    with pytest.raises(UserError, match=r"the pool's query fast: .*real-time mode") as refused:
+        await shared.run(f"STOP COMPUTE_POOL p; UPDATE COMPUTE_POOL p WITH ({master})")
+    assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
+    stored = shared.catalog.compute_pool("p")
+    assert stored is not None
+    assert stored.properties == {}

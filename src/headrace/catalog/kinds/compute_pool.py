@@ -8,7 +8,12 @@ from headrace.core.sqlstate import SqlState
 
 
 def _write(pool: ComputePool) -> Definition:
-    return {"size": pool.size, "desired_state": pool.desired_state.value, "timeout_min": pool.timeout_min}
+    return {
+        "size": pool.size,
+        "desired_state": pool.desired_state.value,
+        "timeout_min": pool.timeout_min,
+        "properties": dict(pool.properties),
+    }
 
 
 def _read(stored: Stored) -> ComputePool:
@@ -20,6 +25,7 @@ def _read(stored: Stored) -> ComputePool:
         updated_at=stored.updated_at,
         desired_state=PoolIntent(stored.definition["desired_state"]),
         timeout_min=stored.definition["timeout_min"],
+        properties=stored.definition["properties"],
         id=stored.id,
     )
 
@@ -32,5 +38,8 @@ COMPUTE_POOL = KindSpec(
     read=_read,
     duplicate=SqlState.DUPLICATE_COMPUTE_POOL,
     missing=SqlState.COMPUTE_POOL_NOT_FOUND,
-    upgrades=(lambda definition: {**definition, "timeout_min": 0},),
+    upgrades=(
+        lambda definition: {**definition, "timeout_min": 0},
+        lambda definition: {**definition, "properties": {}},
+    ),
 )

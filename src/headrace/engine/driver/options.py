@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headrace.engine.pool_properties import Cluster
+
 
 class DriverOptions(BaseModel):
     """The options; times are milliseconds."""
@@ -16,6 +18,13 @@ class DriverOptions(BaseModel):
     work_dir: Path = Field(description="A folder for scratch files, which are deleted with the process.")
     warm_up: bool = Field(True, description="Whether to warm up before the first query.")
     spark_master: str = "local[32]"
+    driver_host: str = Field("127.0.0.1", description="The driver's address for the workers of a cluster.")
+    cluster: Cluster | None = Field(
+        None, description="Executors on a cluster; without, the pool takes all of a cluster."
+    )
+    checkpoints: str = Field(
+        "", description="The folder in which checkpoints are, which the workers of a cluster must share."
+    )
     driver_memory_mb: int = 2048
     shuffle_partitions: int = 2
     small_batch_records: int = Field(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -12,15 +14,18 @@ from pyspark.sql import SparkSession
 
 from headrace.connectors.carried_errors import carried_text
 from headrace.core.errors import ExternalError, UserError
+from headrace.engine.driver import cluster
 from headrace.engine.driver.application import RunningApplication
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.query import RunningQuery
 from headrace.engine.driver.stores import StoreWatch
 from headrace.engine.protocol import (
+    DRIVER_FAILED,
     CheckpointCopied,
     CopyCheckpoint,
     Message,
+    PoolSlots,
     QueryEnded,
     ReleaseQuery,
     Shutdown,
@@ -122,9 +127,14 @@ class DriverService:
 
     def _report(self) -> None:
         interval = self._options.progress_interval_ms / 1000
-        watch = StoreWatch()
+        watch, slots = StoreWatch(), None
         while True:
             time.sleep(interval)
+            if not self._options.spark_master.startswith("local"):
+                try:
+                    slots = self._report_slots(slots)
+                except ChannelClosedError:
+                    return
             for query in self._running():
                 try:
                     query.limit_planning()
@@ -136,6 +146,17 @@ class DriverService:
                     return
                 except Exception:
                     logger.debug("no progress of query %s", query.id, exc_info=True)
+
+    def _report_slots(self, before: PoolSlots | None) -> PoolSlots:
+        """Report the slots of the cluster's executors if they have changed. End the process if the master has ended the application."""
+        slots = cluster.slots(self._session, self._options)
+        if slots is None:
+            logger.error("%sthe Spark cluster has ended the application of the compute pool", DRIVER_FAILED)
+            sys.stderr.flush()
+            os._exit(1)
+        if slots != before:
+            self._channel.send(slots)
+        return slots
 
 
 def _copied(query: Running, message: CopyCheckpoint) -> dict[str, object]:

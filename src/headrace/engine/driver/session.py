@@ -26,7 +26,7 @@ from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
-from headrace.engine.driver import python_worker
+from headrace.engine.driver import cluster, python_worker
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
@@ -36,7 +36,7 @@ from headrace.formats.json import Json
 from headrace.formats.spark import decode, encode
 from headrace.runtime.extension import extension_jar
 from headrace.runtime.jars import SPARK, jars
-from headrace.runtime.spark_jvm import spark_jvm
+from headrace.runtime.spark_jvm import KAFKA_JAVA_OPTIONS, spark_jvm
 
 _CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -73,6 +73,14 @@ _AUTHENTICATED = {
     "spark.network.crypto.saslFallback": "false",
 }
 """Spark's ports require the secret of each peer, and encrypt the traffic."""
+_CLUSTER = {
+    # Shuffled rows and tasks, which contain the secrets of stores, would otherwise lie on a worker's disk as they are.
+    "spark.io.encryption.enabled": "true",
+    # Two attempts at a task at the same time would fence each other's transactions.
+    "spark.speculation": "false",
+    "spark.executor.extraJavaOptions": " ".join(["-Duser.timezone=UTC", *KAFKA_JAVA_OPTIONS]),
+}
+"""Settings of a cluster's executors, which are other processes than the driver."""
 _REDACTED = "(?i)secret|password|passwd|token|credential|jaas|sasl|ssl|access[.]?key"
 
 
@@ -88,7 +96,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
 
     Raises HeadraceErrors of `runtime` when Java or a jar is missing.
     """
-    work_dir = options.work_dir.resolve()
+    work_dir, host = options.work_dir.resolve(), cluster.address(options)
     for folder in ("local", "warehouse", "tmp"):
         (work_dir / folder).mkdir(parents=True, exist_ok=True)
     worker = work_dir / "tmp" / "python-worker"
@@ -96,7 +104,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     os.environ.update(
         PYSPARK_PYTHON=str(worker),
         PYSPARK_DRIVER_PYTHON=sys.executable,
-        SPARK_LOCAL_IP="127.0.0.1",
+        SPARK_LOCAL_IP=host,
         SPARK_LOCAL_DIRS=str(work_dir / "local"),
         TZ="UTC",
         HEADRACE_DRIVER_PID=str(os.getpid()),
@@ -105,18 +113,29 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     # pyspark prints every analysis error with its trace; the server receives the error over the socket.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     conf = SparkConf().setAppName(f"headrace {options.pool}").setMaster(options.spark_master)
-    settings = {**_settings(options, work_dir), **options.spark_options, **_authentication(options)}
+    is_local = options.spark_master.startswith("local")
+    settings = {
+        **_settings(options, work_dir),
+        **{"spark.driver.host": host, "spark.driver.bindAddress": host},
+        **cluster.settings(options),
+        **options.spark_options,
+        **_authentication(options),
+    }
     conf.setAll(list(settings.items()))
     os.chdir(work_dir)
     temporary = work_dir / "tmp"
     folders = [f"-Djava.io.tmpdir={temporary}", f"-Dderby.system.home={temporary}"]
     java_options = [*folders, *options.java_options.split()]
     with spark_jvm(memory_mb=options.driver_memory_mb, options=java_options, ended=jvm_ended):
+        if not is_local:
+            cluster.check_master(conf, options)
         session = SparkSession(_DriverContext(conf=conf))
     session.sparkContext.setLogLevel("WARN")
     _quiet(session)
     jvm(session).io.headrace.spark.HadoopSettings.forgetOrigins(session._jsc.hadoopConfiguration())
     _start_callback_server(session)
+    if not is_local:
+        cluster.check_executors(session, options)
     return session
 
 
@@ -216,16 +235,18 @@ def _store_types() -> list[Any]:
 
 
 def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
-    # Local executors run in the driver's JVM, which has these jars; other executors receive them from the driver.
-    sent = [] if options.spark_master.startswith("local") else [*jars(SPARK), extension_jar()]
+    # Local executors run in the driver's JVM, which has these jars. Other executors receive them from the driver, after they have
+    # created their serializer.
+    own = (
+        {"spark.serializer": _SERIALIZER}
+        if options.spark_master.startswith("local")
+        else {"spark.jars": ",".join(map(str, [*jars(SPARK), extension_jar()])), **_CLUSTER}
+    )
     return {
-        "spark.jars": ",".join(map(str, sent)),
+        **own,
         "spark.sql.extensions": _EXTENSIONS,
         "spark.sql.streaming.streamingQueryListeners": _EARLY_WATERMARKS,
         "spark.extraListeners": _BATCH_LISTENER,
-        "spark.serializer": _SERIALIZER,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         # A reused shuffle does not pass on the watermark, and the operator behind it would never emit a row.
         "spark.sql.exchange.reuse": "false",
         "spark.ui.enabled": "false",

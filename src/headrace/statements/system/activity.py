@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headrace.catalog.objects import Query, QueryVersion
+from headrace.catalog.objects import ComputePool, Query, QueryVersion
 from headrace.core.schema import Column
 from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
+from headrace.engine.sizes import pool_resources
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Rows, always, system_relation
 
@@ -144,8 +145,15 @@ def versions_of(query: Query, earlier: Sequence[QueryVersion]) -> Iterator[tuple
     always("created_at", TIMESTAMP),
     always("updated_at", TIMESTAMP),
     always("timeout", BIGINT),
+    always("master"),
+    Column("executors", INTEGER),
+    Column("slots", INTEGER),
+    Column("slots_used", INTEGER),
+    Column("slots_free", INTEGER),
     doc="The compute pools. `intended_state` is `running` or `stopped`, `actual_state` `starting`, `running`, `stopping`, `stopped` or "
-    "`errored`; `timeout` is in minutes, 0 for none.",
+    "`errored`; `timeout` is in minutes, 0 for none. `master` is the Spark master, `slots` the number of tasks that run at the same time. "
+    "On a cluster they are the slots of the pool's present `executors`, with `slots_used` and `slots_free`, and NULL while its process "
+    "does not run.",
 )
 def compute_pools(run: Execution) -> Rows:
     return [
@@ -158,9 +166,25 @@ def compute_pools(run: Execution) -> Rows:
             item.created_at,
             item.updated_at,
             item.timeout_min,
+            *_place(item, run),
         )
         for item in run.visible(run.catalog.compute_pools())
     ]
+
+
+def _place(pool: ComputePool, run: Execution) -> tuple[object, ...]:
+    """Return master, executors, slots, used and free slots of a pool."""
+    resources, slots = pool_resources(pool, run.services.settings), run.services.engine.pool_slots(pool.name)
+    if slots is None:
+        fixed = None if resources.target.is_cluster else resources.target.slots
+        return (resources.place.master, None, fixed, None, None)
+    return (
+        resources.place.master,
+        slots.executors,
+        slots.slots,
+        slots.used,
+        max(0, slots.slots - slots.used),
+    )
 
 
 @system_relation(

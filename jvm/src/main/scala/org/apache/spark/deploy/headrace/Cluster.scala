@@ -1,0 +1,101 @@
+package org.apache.spark.deploy.headrace
+
+import java.nio.file.{Files, Path, Paths}
+import java.util.{List => JavaList}
+
+import scala.concurrent.Await
+import scala.concurrent.duration._
+import scala.jdk.CollectionConverters._
+import scala.util.{Failure, Success, Try}
+import scala.util.control.NonFatal
+
+import org.apache.spark.{SPARK_VERSION, SecurityManager, SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.deploy.DeployMessages.{MasterStateResponse, RequestMasterState}
+import org.apache.spark.deploy.master.{Master, RecoveryState, WorkerInfo}
+import org.apache.spark.rpc.{RpcAddress, RpcEnv}
+import org.apache.spark.util.Utils
+
+/** Checks of a standalone cluster when a driver starts, each in bounded time: Spark itself waits for a minute for a
+  * master, and for ever for executors and for the tasks of executors that do not start.
+  */
+object Cluster {
+  private val AskTimeout = "20s"
+
+  /** The number of executors of so many cores and MiB for which the workers have room, if nothing else runs on them: a master does not
+    * tell others what does. Throws the reason why no master answers.
+    */
+  def room(settings: SparkConf, cores: Int, memoryMb: Int): Int = {
+    val conf = settings.clone
+      .set("spark.rpc.lookupTimeout", AskTimeout)
+      .set("spark.rpc.askTimeout", AskTimeout)
+      .set("spark.rpc.io.connectionTimeout", AskTimeout)
+    val host = conf.get("spark.driver.bindAddress")
+    val env = RpcEnv.create("headraceCheck", host, host, -1, conf, new SecurityManager(conf), 0, clientMode = true)
+    try {
+      val answers = Utils.parseStandaloneMasterUrls(conf.get("spark.master")).toSeq.map(url => Try(state(env, url)))
+      answers.collectFirst { case Success(answer) if answer.status == RecoveryState.ALIVE => answer } match {
+        case Some(answer) => answer.workers.map(fitting(_, cores, memoryMb)).sum
+        case None => throw answers.collectFirst { case Failure(error) => error }.getOrElse(new IllegalStateException("no master leads"))
+      }
+    } finally env.shutdown()
+  }
+
+  private def state(env: RpcEnv, url: String): MasterStateResponse =
+    env.setupEndpointRef(RpcAddress.fromSparkURL(url), Master.ENDPOINT_NAME).askSync[MasterStateResponse](RequestMasterState)
+
+  private def fitting(worker: WorkerInfo, cores: Int, memoryMb: Int): Int =
+    math.min(worker.cores / cores, worker.memory / memoryMb)
+
+  /** Waits until `count` executors have come. Returns how many have at the end of `timeoutMs`. */
+  def awaitExecutors(context: SparkContext, count: Int, timeoutMs: Long): Int = {
+    val deadline = timeoutMs.millis.fromNow
+    while (executors(context) < count && !context.isStopped && deadline.hasTimeLeft()) Thread.sleep(100)
+    executors(context)
+  }
+
+  /** The executors of now; the driver itself is none. */
+  def executors(context: SparkContext): Int = context.statusTracker.getExecutorInfos.length - 1
+
+  /** The tasks that run now. */
+  def runningTasks(context: SparkContext): Int = context.statusTracker.getExecutorInfos.map(_.numRunningTasks()).sum
+
+  /** Lets tasks on the executors read the file `token` and write one beside it, which the driver must see. Returns the problems, none if
+    * every executor shares the folder and has the driver's version of Spark. Throws the reason why no task ran in `timeoutMs`.
+    */
+  def problems(context: SparkContext, token: String, slots: Int, timeoutMs: Long): JavaList[String] = {
+    // Several for each slot, and each for a moment, so that every executor gets one.
+    val tasks = 4 * slots
+    val expected = Files.readString(Paths.get(token))
+    val ran = context.parallelize(1 to tasks, tasks).map(_ => Cluster.look(token, expected)).collectAsync()
+    val answers =
+      try Await.result(ran, timeoutMs.millis)
+      finally ran.cancel()
+    val seen = answers.distinct.map { answer =>
+      val written = Path.of(s"$token-${answer.executor}")
+      if (answer.problem.nonEmpty) answer.problem
+      else if (answer.version != SPARK_VERSION) s"the worker at ${answer.host} runs Spark ${answer.version}, expected $SPARK_VERSION"
+      else if (!Files.exists(written)) s"the server does not see what the worker at ${answer.host} writes"
+      else ""
+    }
+    seen.filter(_.nonEmpty).distinct.toSeq.asJava
+  }
+
+  private final case class Answer(executor: String, host: String, version: String, problem: String)
+
+  private def look(token: String, expected: String): Answer = {
+    Thread.sleep(50)
+    val executor = SparkEnv.get.executorId
+    val host = Utils.localHostName()
+    val problem =
+      try {
+        val file = Paths.get(token)
+        if (!Files.exists(file)) s"the worker at $host does not see the file ${file.getFileName}"
+        else if (Files.readString(file) != expected) s"the worker at $host sees another folder there"
+        else {
+          Files.writeString(Path.of(s"$token-$executor"), expected)
+          ""
+        }
+      } catch { case NonFatal(error) => s"the worker at $host cannot use it: $error" }
+    Answer(executor, host, SPARK_VERSION, problem)
+  }
+}

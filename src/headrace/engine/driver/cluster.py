@@ -1,0 +1,189 @@
+"""A driver whose tasks run on a Spark cluster: its settings, and the checks of its start, each with a cause and a remedy."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.engine.driver.jvm import jvm
+from headrace.engine.driver.options import DriverOptions
+from headrace.engine.protocol import PoolSlots
+
+_EXECUTORS_TIMEOUT_MS = 120_000
+_TASKS_TIMEOUT_MS = 60_000
+_AUTHENTICATION = (
+    "SaslException",
+    "authentication",
+    "challenge",
+    "AEADBadTag",
+    "GeneralSecurity",
+    "SecurityException",
+)
+_OTHER_VERSION = ("InvalidClassException", "ClassNotFoundException", "serialVersionUID", "ClassCastException")
+
+
+def address(options: DriverOptions) -> str:
+    """Return the address at which the driver listens: of a cluster's, HEADRACE_DRIVER_HOST.
+
+    Raises UserError 3D008 if it is not one of this machine, or if other machines cannot reach it.
+    """
+    if options.spark_master.startswith("local"):
+        return "127.0.0.1"
+    host = options.driver_host
+    try:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+        is_loopback = ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+    except OSError as error:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the address {host} of HEADRACE_DRIVER_HOST does not belong to this machine: {error.strerror or error}",
+            hint="Set it to an address of this machine that the workers of the cluster reach.",
+        ) from error
+    elsewhere = [master for master in _hosts(options.spark_master) if not _is_loopback(master)]
+    if is_loopback and elsewhere:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the workers of a cluster at {elsewhere[0]} cannot reach the driver at {host}",
+            hint="Set HEADRACE_DRIVER_HOST to an address of this machine that they reach, and restart the server.",
+        )
+    return host
+
+
+def settings(options: DriverOptions) -> dict[str, str]:
+    """Return Spark's settings of a pool's executors; none for a pool that takes what the cluster has."""
+    cluster = options.cluster
+    if cluster is None:
+        return {}
+    return {
+        "spark.cores.max": str(cluster.slots),
+        "spark.executor.cores": str(cluster.cores),
+        "spark.executor.memory": cluster.memory,
+        **dict(cluster.settings),
+    }
+
+
+def check_master(conf: SparkConf, options: DriverOptions) -> None:
+    """Raise ExternalError 57015 if no master answers, or if it does not accept the secret; 53000 if the workers have no room at all."""
+    cluster = options.cluster
+    SparkContext._ensure_initialized()
+    java: Any = SparkContext._jvm
+    cores, memory_mb = (cluster.cores, _mebibytes(cluster.memory)) if cluster is not None else (1, 1024)
+    settings = SparkConf(_jvm=java)
+    settings.setAll(conf.getAll())
+    try:
+        room = java.org.apache.spark.deploy.headrace.Cluster.room(settings._jconf, cores, memory_mb)
+    except Py4JError as error:
+        raise _unanswered(options.spark_master, str(error)) from None
+    needed = cluster.executors if cluster is not None else 1
+    if room < needed:
+        raise ExternalError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"the workers of {options.spark_master} have room for {room} executors with {cores} cores and {memory_mb} MiB each, "
+            f"expected {needed}",
+            hint="Start more workers, or UPDATE the pool with fewer or smaller executors.",
+        )
+
+
+def check_executors(session: SparkSession, options: DriverOptions) -> None:
+    """Raise ExternalError 53000 if the executors do not come; 57015 if they run no tasks, have another version of Spark, or do not share
+    the folder of the checkpoints."""
+    cluster, java = options.cluster, jvm(session).org.apache.spark.deploy.headrace.Cluster
+    context: Any = session.sparkContext._jsc.sc()
+    needed = cluster.executors if cluster is not None else 1
+    executors = java.awaitExecutors(context, needed, _EXECUTORS_TIMEOUT_MS)
+    if executors < needed:
+        raise ExternalError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"{options.spark_master} started {executors} of {needed} executors in {_EXECUTORS_TIMEOUT_MS // 1000} s",
+            hint="Other applications use its slots, or the executors end at their start: see the work folders of the workers. "
+            "They need the driver's version of Spark, a whole JDK, and a connection to the address of HEADRACE_DRIVER_HOST.",
+        )
+    folder = Path(options.checkpoints)
+    given = folder / f".shared-{uuid.uuid4().hex}"
+    slots = cluster.slots if cluster is not None else executors
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        given.write_text(uuid.uuid4().hex)
+        problems = list(java.problems(context, str(given), slots, _TASKS_TIMEOUT_MS))
+    except OSError as error:
+        problems = [f"the server cannot write there: {error.strerror or error}"]
+    except Py4JError as error:
+        raise ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the executors of {options.spark_master} ran no task: {_cause(str(error))}",
+            hint="Workers need the driver's version of Spark, and a connection to the address of HEADRACE_DRIVER_HOST.",
+        ) from None
+    finally:
+        for path in folder.glob(f"{given.name}*"):
+            with suppress(OSError):
+                path.unlink()
+    if problems:
+        raise ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the folder of checkpoints {folder} cannot be used on {options.spark_master}: {'; '.join(problems[:3])}",
+            hint="Mount one folder under this path on the server and on all workers, writable for both, or name another one with "
+            "'compute_pool.checkpoints'.",
+        )
+
+
+def slots(session: SparkSession, options: DriverOptions) -> PoolSlots | None:
+    """Return the executors of now, their slots, and the slots that run a task; None if the application has ended."""
+    context: Any = session.sparkContext._jsc.sc()
+    if context.isStopped():
+        return None
+    java = jvm(session).org.apache.spark.deploy.headrace.Cluster
+    executors = java.executors(context)
+    cores = options.cluster.cores if options.cluster is not None else 1
+    return PoolSlots(executors=executors, slots=executors * cores, used=java.runningTasks(context))
+
+
+def _unanswered(master: str, trace: str) -> ExternalError:
+    if any(word in trace for word in _AUTHENTICATION):
+        reason = "does not accept the secret"
+        hint = (
+            "Set HEADRACE_SPARK_SECRET to spark.authenticate.secret of the cluster, and restart the server."
+        )
+    elif any(word in trace for word in _OTHER_VERSION):
+        reason = "has another version of Spark"
+        hint = "Start the cluster with the version of Spark that this release of Headrace has: see docs/growing.md."
+    else:
+        reason = f"does not answer: {_cause(trace)}"
+        hint = "Start the master, or correct 'compute_pool.master'."
+    return ExternalError(SqlState.REMOTE_UNAVAILABLE, f"the Spark master {master} {reason}", hint=hint)
+
+
+def _cause(trace: str) -> str:
+    """Return the innermost cause in a trace of the JVM."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    causes = [
+        line.removeprefix("Caused by:").strip()
+        for line in lines
+        if line.startswith(("Caused by:", "java.", "org.", ": "))
+    ]
+    return (causes[-1] if causes else lines[0] if lines else "no reason").removeprefix(": ")[:300]
+
+
+def _mebibytes(memory: str) -> int:
+    return int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
+
+
+def _hosts(master: str) -> list[str]:
+    return [part.rpartition(":")[0] for part in master.removeprefix("spark://").split(",")]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+    except OSError:
+        return False

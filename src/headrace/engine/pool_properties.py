@@ -1,0 +1,273 @@
+"""Properties that say where a compute pool runs, and how many executors it has there.
+
+They are stored with the pool as texts. `place_of` returns what they mean together with the settings of the server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from headrace.connectors.egress import Egress
+from headrace.connectors.hosts import check_listening
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.properties import (
+    TEXT,
+    PropertyReader,
+    PropertySpec,
+    PropertyType,
+    Scope,
+    Specs,
+    matching,
+    number,
+)
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+
+_THREADS_MAX = 256
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})"
+_CLUSTER = re.compile(rf"spark://({_HOST}:\d{{1,5}}(?:,{_HOST}:\d{{1,5}}){{0,4}})", re.ASCII)
+_LOCAL = re.compile(r"local\[(\d{1,3})\]", re.ASCII)
+_KUBERNETES = "k8s://"
+_CONNECT_TIMEOUT_S = 5.0
+_TIME = matching(r"\d{1,6}(ms|s|m)", "a number with ms, s or m")
+_MEMORY = matching(r"[1-9]\d{0,6}[mg]", "a number with m or g, such as 512m or 4g")
+
+
+def _master(text: str) -> str:
+    text = text.strip()
+    local = _LOCAL.fullmatch(text)
+    if not (local and 1 <= int(local[1]) <= _THREADS_MAX) and not (
+        _CLUSTER.fullmatch(text) or text.startswith(_KUBERNETES)
+    ):
+        raise ValueError(text)
+    return text
+
+
+def _folder(text: str) -> str:
+    path = Path(unquote(text.strip().removeprefix("file:")))
+    is_file = text.strip().startswith("file:") and path.is_absolute() and "\0" not in str(path)
+    if not is_file or ".." in path.parts:
+        raise ValueError(text)
+    return f"file:{Path('/', *path.parts[1:])}"
+
+
+MASTER = PropertySpec(
+    "compute_pool.master",
+    PropertyType(f"local[n], with n up to {_THREADS_MAX}, or spark://host:port", _master),
+    Scope.POOL,
+    "the Spark master: `local[n]` for n tasks on the server's machine, or `spark://host:port` for a standalone cluster",
+    default="`HEADRACE_SPARK_MASTER`, times the size",
+)
+EXECUTORS = PropertySpec(
+    "compute_pool.executors",
+    number(1, 1000, "a number from 1 to 1000"),
+    Scope.POOL,
+    "of a cluster: executors",
+    default="1",
+)
+CORES = PropertySpec(
+    "compute_pool.executor.cores",
+    number(1, 256, "a number from 1 to 256"),
+    Scope.POOL,
+    "of a cluster: tasks that an executor runs at the same time",
+    default="1",
+)
+MEMORY = PropertySpec(
+    "compute_pool.executor.memory", _MEMORY, Scope.POOL, "of a cluster: the heap of an executor", default="1g"
+)
+CHECKPOINTS = PropertySpec(
+    "compute_pool.checkpoints",
+    PropertyType("file:/path, a folder that the server and all workers share", _folder),
+    Scope.POOL,
+    "of a cluster: `file:` and a folder, in one of `HEADRACE_CHECKPOINT_FOLDERS`, which the server and all workers see under this path",
+    default="`checkpoints` in the server's data directory",
+)
+SPARK = PropertySpec(
+    "compute_pool.spark.",
+    TEXT,
+    Scope.POOL,
+    "of a cluster: a setting of Spark, one of the list below",
+    open=True,
+)
+_OF_CLUSTER = (EXECUTORS, CORES, MEMORY, CHECKPOINTS, SPARK)
+PLACE = (MASTER, *_OF_CLUSTER)
+
+SPARK_SETTINGS: Mapping[str, PropertyType[str]] = {
+    "executor.heartbeatInterval": _TIME,
+    "executor.memoryOverhead": _MEMORY,
+    "locality.wait": _TIME,
+    "memory.fraction": matching(r"0\.[1-9]", "a number from 0.1 to 0.9"),
+    "network.timeout": _TIME,
+    "rpc.askTimeout": _TIME,
+    "task.maxFailures": matching(r"[1-9]\d?", "a number from 1 to 99"),
+}
+"""Settings of Spark that a pool may have: none of them runs code, opens a port, or changes the results or the state of a query."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Executors of a pool on a cluster: `cores` tasks each, with a heap of `memory`. `settings` are further ones of Spark."""
+
+    executors: int
+    cores: int
+    memory: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at the same time."""
+        return self.executors * self.cores
+
+
+@dataclass(frozen=True)
+class Place:
+    """Spark master of a pool, the folder of its checkpoints (None: the server's), and its executors.
+
+    `cluster` is None on the server's machine, and on the cluster of HEADRACE_SPARK_MASTER for a pool without properties of its own, which
+    takes all slots of that cluster.
+    """
+
+    master: str
+    checkpoints: Path | None = None
+    cluster: Cluster | None = None
+
+
+def is_cluster(master: str) -> bool:
+    """True for a Spark master whose tasks do not run in the driver's process."""
+    return not master.startswith("local")
+
+
+def place_of(properties: Mapping[str, str], master: str) -> Place:
+    """Return the place that stored properties of a pool mean; `master` is that of a pool without one."""
+    master = properties.get(MASTER.name, master)
+    if not is_cluster(master):
+        return Place(master)
+    folder = properties.get(CHECKPOINTS.name)
+    checkpoints = Path(folder.removeprefix("file:")) if folder else None
+    if not any(
+        spec.matches_name(name) for spec in (MASTER, EXECUTORS, CORES, MEMORY, SPARK) for name in properties
+    ):
+        return Place(master, checkpoints)
+    settings = [
+        (f"spark.{name.removeprefix(SPARK.name)}", text)
+        for name, text in sorted(properties.items())
+        if SPARK.matches_name(name)
+    ]
+    cluster = Cluster(
+        executors=int(properties.get(EXECUTORS.name, "1")),
+        cores=int(properties.get(CORES.name, "1")),
+        memory=properties.get(MEMORY.name, "1g"),
+        settings=tuple(settings),
+    )
+    return Place(master, checkpoints, cluster)
+
+
+def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
+    """Return the properties of a pool's place, to be stored.
+
+    Raises UserError 3D008 for a value, for a property of a cluster without one, and for a folder that the operator does not allow; 0A000
+    for Kubernetes; 3D021 if the server has no secret for a cluster.
+    """
+    specs: Specs = PLACE
+    taken = {spec.name: reader.take(spec) for spec in specs if not spec.open}
+    texts = {name: str(value) for name, value in taken.items() if value is not None}
+    texts |= _spark_settings(reader)
+    master = texts.get(MASTER.name, settings.spark_master)
+    if master.startswith(_KUBERNETES):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "compute pools on Kubernetes are not supported yet",
+            hint="Use the spark:// address of a standalone cluster.",
+            span=reader.span(MASTER),
+        )
+    if not is_cluster(master):
+        for spec in _OF_CLUSTER:
+            if any(spec.matches_name(name) for name in texts):
+                raise UserError(
+                    SqlState.INVALID_PARAMETER,
+                    f"'{spec.name}' requires a pool on a cluster; the master is {master}",
+                    hint=f"Set '{MASTER.name}' = 'spark://host:port', or leave the property out.",
+                    span=reader.span(spec),
+                )
+    elif MASTER.name in texts and settings.spark_secret is None:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            f"the server has no secret for the Spark cluster {master}",
+            hint="The operator sets HEADRACE_SPARK_SECRET to spark.authenticate.secret of the cluster, and restarts the server.",
+            span=reader.span(MASTER),
+        )
+    if CHECKPOINTS.name in texts:
+        _check_folder(texts[CHECKPOINTS.name], reader, settings)
+    return texts
+
+
+def _spark_settings(reader: PropertyReader) -> dict[str, str]:
+    texts = {}
+    for name, text in reader.take_all(SPARK).items():
+        kind = SPARK_SETTINGS.get(name)
+        try:
+            if kind is None:
+                raise UserError(
+                    SqlState.INVALID_PARAMETER,
+                    f"a compute pool does not accept Spark's setting 'spark.{name}'",
+                    hint=f"It accepts {', '.join(f'spark.{known}' for known in SPARK_SETTINGS)}.",
+                    span=reader.span(SPARK),
+                )
+            texts[f"{SPARK.name}{name}"] = kind.read(text)
+        except ValueError:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"'{SPARK.name}{name}' must be {kind.expected if kind else ''}, found {text!r}",
+                span=reader.span(SPARK),
+            ) from None
+    return texts
+
+
+def _check_folder(uri: str, reader: PropertyReader, settings: Settings) -> None:
+    """Raise UserError 3D008 unless the folder exists, below one that the operator allows: the server writes to it as its own user."""
+    folder = Path(uri.removeprefix("file:"))
+    allowed = [Path(root).resolve() for root in settings.checkpoint_folders]
+    if not any(folder.resolve().is_relative_to(root) for root in allowed):
+        raise reader.bad(
+            CHECKPOINTS,
+            f"a folder in {' or '.join(map(str, allowed))}"
+            if allowed
+            else "left out: HEADRACE_CHECKPOINT_FOLDERS allows none",
+        )
+    if not folder.is_dir():
+        raise reader.bad(CHECKPOINTS, "a folder that exists on the server's machine")
+
+
+def check_master(master: str, egress: Egress) -> None:
+    """Return if a master of a cluster accepts connections; blocks for some seconds at most.
+
+    Raises UserError 3D008 for an address that the operator does not allow, ExternalError 57015 for masters that do not answer.
+    """
+    cluster = _CLUSTER.fullmatch(master)
+    if cluster is None:
+        return
+    failures = []
+    for address in cluster[1].split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            for resolved in egress.addresses(host, int(port))[:2]:
+                check_listening(resolved, int(port), timeout_s=_CONNECT_TIMEOUT_S, hint="")
+                return
+        except UserError:
+            raise
+        except (OSError, OverflowError, HeadraceError) as error:
+            reason = (
+                error.message
+                if isinstance(error, HeadraceError)
+                else getattr(error, "strerror", None) or str(error)
+            )
+            failures.append(f"{address}: {reason}")
+    raise ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        f"the Spark master does not answer ({'; '.join(failures)})",
+        hint=f"Start the master, or correct '{MASTER.name}'.",
+    )

@@ -1,0 +1,133 @@
+"""Features that a target does not support yet: a table of rules over the steps of a plan.
+
+A feature that becomes possible on a cluster is removed from the table, and nothing else changes. The rules are applied when a query is
+planned, when its pool is to run elsewhere, and at each start, since the operator's settings may have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.connectors.registry import connector
+from headrace.core.errors import Span, UserError
+from headrace.core.sqlstate import SqlState
+from headrace.formats.known import registry_of
+from headrace.planner.physical import (
+    AssignWatermark,
+    DecodeRows,
+    EncodeRows,
+    LookupJoin,
+    OptimizeEntity,
+    ReadEntity,
+    ReadRows,
+    ReadTable,
+    SparkPlan,
+    WriteEntity,
+    WriteRows,
+)
+from headrace.planner.target import Target
+
+_CLUSTER_STORES = frozenset({"kafka"})
+"""Store types whose tasks need nothing of the server's machine. Tasks of all others run Python, with our code, which workers lack."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A feature, what to do instead, and a predicate over plans that use it."""
+
+    feature: str
+    hint: str
+    is_used: Callable[[SparkPlan], bool]
+
+
+def _reads_elsewhere(plan: SparkPlan) -> bool:
+    reads = [step for step in plan.steps if isinstance(step, ReadEntity | ReadRows | ReadTable)]
+    return any(step.connector not in _CLUSTER_STORES for step in reads)
+
+
+def _writes_elsewhere(plan: SparkPlan) -> bool:
+    writes = [step for step in plan.steps if isinstance(step, WriteEntity | WriteRows | OptimizeEntity)]
+    return any(step.connector not in _CLUSTER_STORES for step in writes)
+
+
+def _uses_registry(plan: SparkPlan) -> bool:
+    steps = [step for step in plan.steps if isinstance(step, DecodeRows | EncodeRows)]
+    return any(registry_of(layout) for step in steps for layout in (step.value, step.key))
+
+
+def _has_dead_letters(plan: SparkPlan) -> bool:
+    return any(isinstance(step, DecodeRows) and step.on_error in plan.outputs for step in plan.steps)
+
+
+def _times_patterns(plan: SparkPlan) -> bool:
+    """True if a watermark follows the partitions of several topics: each process numbers these partitions by itself."""
+    if not any(isinstance(step, AssignWatermark) for step in plan.steps):
+        return False
+    reads = [step for step in plan.steps if isinstance(step, ReadEntity)]
+    return any(connector(step.connector).pattern(step.entity) is not None for step in reads)
+
+
+CLUSTER_RULES = (
+    Rule(
+        "exactly-once delivery to Kafka",
+        "Set 'delivery.guarantee' = 'at_least_once'.",
+        lambda plan: any(
+            isinstance(step, WriteEntity) and step.guarantee == "exactly_once" for step in plan.steps
+        ),
+    ),
+    Rule(
+        "a topic for records that cannot be read",
+        "Set 'source.deserialization.error.handling' = 'IGNORE' or 'TERMINATE'.",
+        _has_dead_letters,
+    ),
+    Rule(
+        "a topic for late rows",
+        "Leave 'source.late.rows.topic' out; late rows are counted.",
+        lambda plan: any(isinstance(step, AssignWatermark) and step.late is not None for step in plan.steps),
+    ),
+    Rule("a format with a schema registry", "Use JSON, CSV or Protobuf with a descriptor.", _uses_registry),
+    Rule(
+        "event time over several topics",
+        "Read one topic, or use UNION ALL of several relations.",
+        _times_patterns,
+    ),
+    Rule(
+        "a table that is looked up",
+        "Use a changelog of the table's rows, and join that.",
+        lambda plan: any(isinstance(step, LookupJoin) for step in plan.steps),
+    ),
+    Rule(
+        "reading from a store of another type than Kafka", "Copy the rows to Kafka first.", _reads_elsewhere
+    ),
+    Rule(
+        "writing to a store of another type than Kafka",
+        "Write to Kafka, and copy from there.",
+        _writes_elsewhere,
+    ),
+    Rule("functions of users", "Use built-in functions.", lambda plan: bool(plan.functions)),
+    Rule(
+        "real-time mode",
+        "Set 'execution.mode' = 'micro_batch'.",
+        lambda plan: plan.mode == "real_time",
+    ),
+)
+"""Features that do not run on a cluster. The last hint of each error is the same: a pool on the server's machine."""
+
+
+def unsupported(plan: SparkPlan, target: Target) -> list[Rule]:
+    """Return the rules for the features of a plan that its target does not support."""
+    return [rule for rule in CLUSTER_RULES if rule.is_used(plan)] if target.is_cluster else []
+
+
+def placed_on(plan: SparkPlan, target: Target, span: Span | None = None) -> SparkPlan:
+    """Return the plan with its target. Raises UserError 0A000 with the features that the target does not support."""
+    rules = unsupported(plan, target)
+    if rules:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the query cannot run on a Spark cluster yet, since it uses {', '.join(rule.feature for rule in rules)}",
+            hint=f"{rules[0].hint} Or run the query in a compute pool on the server's machine.",
+            span=span,
+        )
+    return plan.model_copy(update={"target": target})

@@ -1,0 +1,31 @@
+"""Description of the place where a plan runs: a runtime, a kind of Spark master, and the slots for its tasks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Target(BaseModel):
+    """The runtime and the master of a compute pool; `slots` is the number of tasks that run at the same time, None if it is not known."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    runtime: Literal["spark-4.1"] = "spark-4.1"
+    master: Literal["local", "standalone"] = "local"
+    slots: int | None = None
+
+    @property
+    def is_cluster(self) -> bool:
+        """True if tasks run in other processes than the driver, on machines that may share no folder with it."""
+        return self.master != "local"
+
+    def __str__(self) -> str:
+        where = "a standalone cluster" if self.is_cluster else "the server's machine"
+        slots = "" if self.slots is None else f", {self.slots} slot{'' if self.slots == 1 else 's'}"
+        return f"{where}{slots} ({self.runtime.replace('-', ' ').capitalize()})"
+
+
+LOCAL = Target()
+"""The server's machine, with an unknown number of slots."""

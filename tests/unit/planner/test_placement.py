@@ -1,0 +1,139 @@
+"""Features that a target does not support: a row for each rule, and plans that run on a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.formats.avro import Avro
+from headrace.planner import plan_query
+from headrace.planner.physical import (
+    AssignWatermark,
+    DecodeRows,
+    LookupJoin,
+    OptimizeEntity,
+    ReadEntity,
+    ReadRows,
+    ReadTable,
+    SparkPlan,
+    UserFunction,
+    WriteEntity,
+    WriteRows,
+)
+from headrace.planner.placement import CLUSTER_RULES, placed_on, unsupported
+from headrace.planner.target import LOCAL, Target
+from tests.plans.world import planned, sink_of
+
+CLUSTER = Target(master="standalone", slots=4)
+WINDOWS = (
+    "CREATE CHANGELOG c AS SELECT window_start, window_end, carrier, COUNT(*) AS n FROM TUMBLE(flights, SIZE 1 HOUR) "
+    "GROUP BY window_start, window_end, carrier"
+)
+PLAN = planned(WINDOWS)
+
+
+def with_steps(*steps: object, **changes: object) -> SparkPlan:
+    """Return the plan with further steps; only their kinds and fields count for the rules."""
+    return PLAN.model_copy(update={"steps": [*PLAN.steps, *steps], **changes})
+
+
+def changed(kind: type, **changes: object) -> SparkPlan:
+    """Return the plan with other fields in its step of a kind."""
+    steps = [step.model_copy(update=changes) if isinstance(step, kind) else step for step in PLAN.steps]
+    assert steps != PLAN.steps
+    return PLAN.model_copy(update={"steps": steps})
+
+
+def elsewhere(kind: type, **fields: object) -> SparkPlan:
+    """Return the plan with a step of a kind on a PostgreSQL table."""
+    return with_steps(
+        kind(id="other", store="shop", connector="postgresql", entity=("public", "t"), columns=[], **fields)
+    )
+
+
+FUNCTION = UserFunction(
+    id="f",
+    signature="f()",
+    digest="0",
+    language="python",
+    class_name="f",
+    kind="scalar",
+    parameters=[],
+    arguments=[],
+    result="BIGINT",
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "feature"),
+    [
+        (changed(WriteEntity, guarantee="exactly_once"), "exactly-once delivery to Kafka"),
+        (changed(DecodeRows, on_error=PLAN.outputs[0]), "a topic for records that cannot be read"),
+        (changed(AssignWatermark, late=PLAN.outputs[0]), "a topic for late rows"),
+        (
+            changed(DecodeRows, value=Avro(registry="r", schema_text="", schema_id=1)),
+            "a format with a schema registry",
+        ),
+        (
+            elsewhere(LookupJoin, input="rows", keys=["k"], key_columns=["k"], name="t"),
+            "a table that is looked up",
+        ),
+        (elsewhere(ReadRows), "reading from a store of another type than Kafka"),
+        (elsewhere(ReadTable), "reading from a store of another type than Kafka"),
+        (elsewhere(WriteRows, input="rows"), "writing to a store of another type than Kafka"),
+        (elsewhere(OptimizeEntity), "writing to a store of another type than Kafka"),
+        (with_steps(functions=[FUNCTION]), "functions of users"),
+        (with_steps(mode="real_time"), "real-time mode"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_feature_that_a_cluster_lacks_is_refused_by_name(plan: SparkPlan, feature: str) -> None:
+    assert [rule.feature for rule in unsupported(plan, CLUSTER)] == [feature]
+    with pytest.raises(UserError, match=feature) as refused:
+        placed_on(plan, CLUSTER)
+    assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
+    assert "on the server's machine" in (refused.value.hint or "")
+    assert placed_on(plan, Target(slots=2)).target == Target(slots=2)
+
+
+def test_event_time_over_several_topics_is_refused() -> None:
+    several = changed(ReadEntity, entity=("flights*",))
+    assert [rule.feature for rule in unsupported(several, CLUSTER)] == ["event time over several topics"]
+    without = [step for step in several.steps if not isinstance(step, AssignWatermark)]
+    assert unsupported(several.model_copy(update={"steps": without}), CLUSTER) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WINDOWS,
+        "CREATE CHANGELOG c AS SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier",
+        "CREATE STREAM s AS SELECT f.carrier, b.seat FROM flights f JOIN bookings b WITHIN 1 HOUR ON f.tailnum = b.tailnum",
+        "CREATE MATERIALIZED VIEW v AS SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier",
+        "SELECT carrier FROM flights",
+    ],
+)
+def test_what_a_cluster_supports_keeps_its_steps(text: str) -> None:
+    logical, sink = sink_of(text)
+    plan, local = plan_query(logical, sink, CLUSTER), plan_query(logical, sink)
+    assert (plan.steps, plan.target, local.target) == (local.steps, CLUSTER, LOCAL)
+    assert SparkPlan.from_json(plan.to_json()) == plan
+
+
+def test_a_stateless_query_runs_in_batches_on_a_cluster_and_real_time_mode_is_refused() -> None:
+    text = "CREATE STREAM s AS SELECT carrier FROM flights"
+    assert planned(text).mode == "real_time"
+    logical, sink = sink_of(text)
+    plan = plan_query(logical, sink, CLUSTER)
+    assert plan.mode == "micro_batch"
+    assert any("slots" in reason for reason in plan.reasons)
+    logical, sink = sink_of(f"{text} QUERY WITH ('execution.mode' = 'real_time')")
+    with pytest.raises(UserError, match="on a cluster"):
+        plan_query(logical, sink, CLUSTER)
+
+
+def test_a_stored_plan_without_a_target_is_one_of_the_servers_machine() -> None:
+    stored = PLAN.model_dump(exclude={"target"})
+    assert SparkPlan.model_validate(stored).target == LOCAL
+    assert len({rule.feature for rule in CLUSTER_RULES}) == len(CLUSTER_RULES)
