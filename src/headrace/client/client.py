@@ -26,12 +26,15 @@ from headrace.client.wire import (
     STILL_RUNNING,
     SUCCESS,
     AnswerColumn,
+    Completion,
     StatementAnswer,
     StreamOffer,
     StreamStart,
     read_answer,
+    read_completion,
     read_problems,
     read_start,
+    read_words,
     request_body,
 )
 from headrace.core.context import SessionContext
@@ -165,6 +168,15 @@ class Client:
         """Check the statements of `text` in the client's context, without running them, and return their errors."""
         body = request_body(text, self.context, self._session_id)
         return read_problems(_body(await self._send("POST", "/validate", json=body)))
+
+    async def complete(self, text: str, offset: int) -> Completion:
+        """Return what can be typed at `offset` of `text`, in the client's context."""
+        body = request_body(text, self.context, self._session_id) | {"offset": offset}
+        return read_completion(_body(await self._send("POST", "/complete", json=body)))
+
+    async def words(self) -> tuple[str, ...]:
+        """Return the keywords of the server's language."""
+        return read_words(_body(await self._send("GET", "/language")))
 
     async def download(self, url: str) -> bytes:
         """Return the file at an address that COPY answered with, `/v2/download/…`."""

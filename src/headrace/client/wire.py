@@ -29,6 +29,26 @@ class AnswerColumn:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A text that can be typed at a position; `insert` replaces what is typed of it."""
+
+    label: str
+    kind: str
+    insert: str
+    detail: str
+    documentation: str
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Candidates for the text from `start` to `end`, offsets in code points."""
+
+    start: int
+    end: int
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True)
 class StreamOffer:
     """Address of a live result's rows, and the ticket for it."""
 
@@ -110,6 +130,24 @@ def read_problems(body: Any) -> list[Diagnostic]:
             for item in body["diagnostics"]
         ]
     except (AttributeError, KeyError, TypeError) as error:
+        raise ConnectionFailedError("the response is not from a Headrace server") from error
+
+
+def read_completion(body: Any) -> Completion:
+    """Return the candidates of a completion; raises ConnectionFailedError for a malformed answer."""
+    try:
+        names = ("label", "kind", "insert", "detail", "documentation")
+        candidates = tuple(Candidate(**{name: item[name] for name in names}) for item in body["candidates"])
+        return Completion(body["start"], body["end"], candidates)
+    except (KeyError, TypeError) as error:
+        raise ConnectionFailedError("the response is not from a Headrace server") from error
+
+
+def read_words(body: Any) -> tuple[str, ...]:
+    """Return the keywords of the language; raises ConnectionFailedError for a malformed answer."""
+    try:
+        return tuple(body["words"])
+    except (KeyError, TypeError) as error:
         raise ConnectionFailedError("the response is not from a Headrace server") from error
 
 

@@ -80,12 +80,14 @@ class PropertyType(Generic[T]):
     """Parser of a property's text.
 
     `read` raises ValueError for a text that is none of the type. Its error is then that the property "must be `expected`", or,
-    where that is empty, the ValueError's own words. `alone` is what a property says that stands without a value.
+    where that is empty, the ValueError's own words. `alone` is what a property says that stands without a value. `words` are all values
+    of a type that has only a few.
     """
 
     expected: str
     read: Callable[[str], T]
     alone: str | None = None
+    words: tuple[str, ...] = ()
 
 
 def choice(*words: str, fold: Callable[[str], str] = str.lower) -> PropertyType[str]:
@@ -96,7 +98,7 @@ def choice(*words: str, fold: Callable[[str], str] = str.lower) -> PropertyType[
             raise ValueError(text)
         return fold(text)
 
-    return PropertyType(" or ".join(words), read)
+    return PropertyType(" or ".join(words), read, words=words)
 
 
 def matching(pattern: str, expected: str) -> PropertyType[str]:
@@ -142,8 +144,10 @@ LINE = PropertyType("a text without control characters", _line)
 """What reaches a client's library: one written in C ends a text at its first NUL."""
 LOGIN = PropertyType("a name without ':' and control characters", _login)
 """Who asks over HTTP, where a colon ends the name and begins the password."""
-BOOLEAN = PropertyType("true or false", lambda text: choice("true", "false").read(text) == "true")
-FLAG = PropertyType("true or false", BOOLEAN.read, alone="true")
+BOOLEAN = PropertyType(
+    "true or false", lambda text: choice("true", "false").read(text) == "true", words=("true", "false")
+)
+FLAG = PropertyType("true or false", BOOLEAN.read, alone="true", words=("true", "false"))
 MILLISECONDS = number(0, MILLISECONDS_MAX, f"milliseconds, 0 to {MILLISECONDS_MAX}")
 NAMES = PropertyType("names", lambda text: tuple(part.strip().strip('"') for part in text.split(",")))
 COUNT = number(1, COUNT_MAX, f"a whole number from 1 to {COUNT_MAX}")

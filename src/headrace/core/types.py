@@ -134,19 +134,11 @@ _PLAIN_TYPES: dict[str, DataType] = {
     "STRING": VARCHAR,
     "VARBINARY": BYTES,
 }
-_NAMES = ", ".join(
-    (
-        *sorted(_PLAIN_TYPES),
-        "ARRAY<…>",
-        "DECIMAL",
-        "MAP<…>",
-        "STRUCT<…>",
-        "TIMESTAMP",
-        "TIMESTAMP_LTZ",
-        "VARCHAR",
-    )
-)
 _WITH_ARGUMENTS = ("ARRAY", "DECIMAL", "MAP", "STRUCT", "TIMESTAMP", "TIMESTAMP_LTZ", "VARCHAR")
+TYPE_NAMES = (*sorted(_PLAIN_TYPES), *_WITH_ARGUMENTS)
+"""The word of each data type, and its synonyms."""
+_NESTED = ("ARRAY", "MAP", "STRUCT")
+_NAMES = ", ".join(f"{name}<…>" if name in _NESTED else name for name in TYPE_NAMES)
 NESTING_MAX = 40
 """Most levels of nested types and expressions. Functions that walk over one need a call for each level."""
 

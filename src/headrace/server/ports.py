@@ -17,6 +17,8 @@ from headrace.core.settings import Settings
 from headrace.server.throttle import Attempts
 from headrace.server.turns import Turns
 from headrace.statements.base import Execution
+from headrace.statements.completion import Completion
+from headrace.statements.language import Language
 
 T = TypeVar("T")
 
@@ -95,6 +97,16 @@ class StatementRunner(Protocol):
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
     ) -> list[Diagnostic]:
         """Return the errors of `text`, which is not run; raises HeadraceError for `context`."""
+        ...
+
+    async def complete(
+        self, text: str, offset: int, *, principal: Principal, context: SessionContext
+    ) -> Completion:
+        """Return what can be typed at `offset` of `text`; raises HeadraceError for `context`."""
+        ...
+
+    async def language(self) -> Language:
+        """Return the language of this version."""
         ...
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:

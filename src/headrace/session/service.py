@@ -30,7 +30,9 @@ from headrace.sql.ast import Statement
 from headrace.sql.statements.query import SelectStatement
 from headrace.sql.statements.session import Use
 from headrace.statements.base import Execution, Outcome, Services, UncheckedError
+from headrace.statements.completion import Completion, complete
 from headrace.statements.copying import file_for
+from headrace.statements.language import Language, language
 from headrace.statements.registry import check, execute
 from headrace.statements.select import columns_of
 
@@ -127,6 +129,20 @@ class StatementService:
                     diagnostics.append(replace(error.diagnostic(), severity=severity))
                 is_known = is_known and error.state in _EXISTING
         return diagnostics
+
+    async def complete(
+        self, text: str, offset: int, *, principal: Principal, context: SessionContext
+    ) -> Completion:
+        """Return what can be typed at `offset` of `text`, from the catalog as the role sees it. Raises HeadraceError for the session's
+        organization and role."""
+        run = Execution(
+            self._services, principal, self._entered(context, principal, chooses=None), checking=True
+        )
+        return await asyncio.to_thread(complete, text, offset, run)
+
+    async def language(self) -> Language:
+        """Return the language of this version."""
+        return await asyncio.to_thread(language)
 
     async def columns(
         self, text: str, *, principal: Principal, context: SessionContext

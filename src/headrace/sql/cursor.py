@@ -14,6 +14,7 @@ from headrace.core.signature import Signature
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, parse_type
 from headrace.sql.ast import Properties, Property
+from headrace.sql.expectations import Slot
 from headrace.sql.lexer import Source, folded, is_word
 from headrace.sql.limits import DURATION_MAX_MS, LIST_MAX, too_long_time, too_many_items
 
@@ -110,13 +111,19 @@ class Cursor:
 
     # -- words and symbols
 
-    def at(self, *words: str) -> bool:
-        """True when the next tokens are these words or symbols."""
-        return all(self._is(index, word) for index, word in enumerate(words))
+    def at(self, *words: str, certain: bool = False) -> bool:
+        """True when the next tokens are these words or symbols; `certain` if the grammar accepts them, rather than refuses them."""
+        for ahead, word in enumerate(words):
+            if not self._is(ahead, word):
+                expectations = self.source.expectations
+                if expectations is not None and self.index + ahead == len(self.tokens):
+                    expectations.add_words(words[ahead:], certain=certain)
+                return False
+        return True
 
     def accept(self, *words: str) -> bool:
         """Step over these words or symbols if they are next, and return whether they were."""
-        if not self.at(*words):
+        if not self.at(*words, certain=True):
             return False
         self.index += len(words)
         return True
@@ -139,6 +146,11 @@ class Cursor:
     def word(self) -> str | None:
         """Return the next token in upper case if it is an unquoted word; does not step over it."""
         return folded(self.token) if self.token is not None and is_word(self.token) else None
+
+    def _expects(self, slot: Slot, what: str = "") -> None:
+        """Record what is accepted here, if the tokens end here."""
+        if self.source.expectations is not None and self.token is None:
+            self.source.expectations.add_slot(slot, what)
 
     def _is(self, ahead: int, word: str) -> bool:
         token = self.peek(ahead)
@@ -164,6 +176,7 @@ class Cursor:
 
     def identifier(self, what: str = "a name") -> Identifier:
         """Parse a name; `what` describes it in errors."""
+        self._expects(Slot.NAME, what)
         hint = None
         if self.token is not None and self.token.token_type is TokenType.STRING:
             hint = "Use single quotes for a string, and double quotes or none for a name."
@@ -225,9 +238,11 @@ class Cursor:
 
     def if_not_exists(self) -> bool:
         """Step over `IF NOT EXISTS` if it is next, and return whether it was."""
-        if self.at("IF", "NOT"):
-            self.expect("IF", "NOT", "EXISTS")
+        if self.accept("IF", "NOT", "EXISTS"):
             return True
+        following = self.peek(1)
+        if self.word() == "IF" and following is not None and folded(following) == "NOT":
+            self.expect("IF", "NOT", "EXISTS")
         return False
 
     # -- values
@@ -263,7 +278,7 @@ class Cursor:
 
     def properties(self, *, removable: bool = False) -> Properties:
         """Parse `WITH ( 'key' [= value] [, …] )` if it is next; empty otherwise. `removable`: NULL is not a text."""
-        if not self.at("WITH", "("):
+        if not self.at("WITH", "(", certain=True):
             return Properties()
         self.index += 2
         entries: dict[str, Property] = {}
@@ -285,6 +300,7 @@ class Cursor:
                 raise self.error("',' or ')' after a property")
 
     def _property(self, removable: bool) -> Property:
+        self._expects(Slot.PROPERTY)
         start = self.index
         token = self.token
         if token is None or token.token_type is not TokenType.STRING:
@@ -315,6 +331,7 @@ class Cursor:
         return ",".join(names)
 
     def _single_value(self) -> str:
+        self._expects(Slot.VALUE)
         token = self.token
         if token is not None and token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             self.index += 1
@@ -338,6 +355,9 @@ class Cursor:
         if not token.text.strip("0"):
             raise self.error(f"{what} longer than zero")
         self.index += 1
+        if self.token is None and self.source.expectations is not None:
+            for known in UNIT_MS:
+                self.source.expectations.add_words((known + "S",), certain=True)
         unit = self.word() or ""
         size = UNIT_MS.get(unit.removesuffix("S"))
         if size is None:
@@ -349,6 +369,7 @@ class Cursor:
 
     def data_type(self) -> DataType:
         """Parse a data type, nested ones included."""
+        self._expects(Slot.TYPE)
         start = self.index
         word = self.word()
         if word is None:

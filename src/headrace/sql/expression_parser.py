@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 from sqlglot import exp, parser
@@ -21,7 +21,8 @@ from headrace.core.types import NESTING_MAX
 from headrace.sql import calls
 from headrace.sql.ast import TypeName
 from headrace.sql.cursor import Cursor
-from headrace.sql.lexer import Source, folded, is_word
+from headrace.sql.expectations import Slot
+from headrace.sql.lexer import KEYWORDS, Source, folded, is_word
 from headrace.sql.limits import LIST_MAX, too_many_items, too_nested
 
 T = TypeVar("T")
@@ -78,6 +79,10 @@ _LITERALS: dict[TokenType, Callable[[Token], exp.Expr]] = {
     TokenType.TRUE: lambda _: exp.Boolean(this=True),
     TokenType.FALSE: lambda _: exp.Boolean(this=False),
 }
+
+
+_OPERANDS = (*_LITERALS, TokenType.CASE, TokenType.INTERVAL)
+"""The kinds of tokens with which only an operand begins."""
 
 
 def _day_time_ms(text: str, first: str, last: str) -> int | None:
@@ -175,6 +180,34 @@ class ExpressionParser(parser.Parser):
             self._fail(expected)
         return node
 
+    def _match(self, token_type: TokenType, advance: bool = True, expression: exp.Expr | None = None) -> bool:
+        if not self._curr:
+            self._record_kinds((token_type,))
+        return super()._match(token_type, advance, expression)
+
+    def _match_set(self, types: Collection[TokenType], advance: bool = True) -> bool:
+        if not self._curr:
+            self._record_kinds(types)
+        return super()._match_set(types, advance)
+
+    def _match_text_seq(self, *texts: str, advance: bool = True) -> bool:
+        if not self._curr and self.source.expectations is not None:
+            self.source.expectations.add_words(texts, certain=True)
+        return super()._match_text_seq(*texts, advance=advance)
+
+    def _record_kinds(self, kinds: Collection[TokenType]) -> None:
+        """Record the keywords of these kinds of tokens as accepted at the end of the tokens."""
+        expectations = self.source.expectations
+        if expectations is None:
+            return
+        for word in filter(None, map(KEYWORDS.get, kinds)):
+            expectations.add_words((word,), certain=True)
+
+    def _expects(self, slot: Slot, what: str = "") -> None:
+        """Record what is accepted here, if the tokens end here."""
+        if not self._curr and self.source.expectations is not None:
+            self.source.expectations.add_slot(slot, what)
+
     def _expect(self, kind: TokenType, expected: str, *, hint: Remedy | str | None = None) -> None:
         if not self._match(kind):
             self._fail(expected, hint=hint)
@@ -251,7 +284,7 @@ class ExpressionParser(parser.Parser):
 
     def _parse_in_list(self, this: exp.Expr | None) -> exp.In:
         self._expect(TokenType.L_PAREN, "'(' after IN")
-        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+        if self._match_set((TokenType.SELECT, TokenType.WITH), advance=False):
             membership = exp.In(this=this, query=exp.Subquery(this=self._parse_query()))
         else:
             membership = exp.In(this=this, expressions=self._parse_required_csv(self._parse_disjunction))
@@ -265,7 +298,7 @@ class ExpressionParser(parser.Parser):
             self._retreat(cursor.index)
             other = self._require(self._parse_bitwise())
             return (exp.NullSafeEQ if negated else exp.NullSafeNEQ)(this=this, expression=other)
-        if self._curr.token_type in (TokenType.NULL, TokenType.TRUE, TokenType.FALSE):
+        if self._match_set((TokenType.NULL, TokenType.TRUE, TokenType.FALSE), advance=False):
             right = self._parse_literal()
         elif cursor.at("UNKNOWN"):
             right = exp.Null().update_positions(self._curr)
@@ -308,6 +341,11 @@ class ExpressionParser(parser.Parser):
     def _parse_operand(self) -> exp.Expr | None:
         token, following = self._curr, self._next.token_type
         kind, word = token.token_type, folded(token)
+        if not token and self.source.expectations is not None:
+            self._expects(Slot.EXPRESSION)
+            self._record_kinds(_OPERANDS)
+            self.source.expectations.add_words(("EXISTS",), certain=True)
+            self.source.expectations.is_closed = True
         if word in _QUANTIFIERS and self.cursor.at(word, "(", "SELECT"):
             raise self.cursor.unsupported(f"{word} (SELECT …)", hint=_INSTEAD_OF_QUANTIFIERS)
         if kind in _LITERALS:
@@ -369,7 +407,7 @@ class ExpressionParser(parser.Parser):
 
     def _parse_paren(self) -> exp.Expr | None:
         self._advance()
-        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH):
+        if self._match_set((TokenType.SELECT, TokenType.WITH), advance=False):
             this: exp.Expr = exp.Subquery(this=self._parse_query())
         else:
             items = self._parse_required_csv(self._parse_disjunction)
@@ -397,7 +435,9 @@ class ExpressionParser(parser.Parser):
         return exists
 
     def _parse_case(self) -> exp.Expr | None:
-        this = None if self._curr.token_type is TokenType.WHEN else self._require(self._parse_disjunction())
+        this = (
+            None if self._match(TokenType.WHEN, advance=False) else self._require(self._parse_disjunction())
+        )
         ifs: list[exp.Expr] = []
         while self._match(TokenType.WHEN):
             condition = self._require(self._parse_disjunction())
@@ -460,7 +500,7 @@ class ExpressionParser(parser.Parser):
         call = special(self) if special else exp.Anonymous(this=name, expressions=self.parse_arguments())
         call.update_positions(token)
         self._expect(TokenType.R_PAREN, f"',' or ')' in the arguments of {name}")
-        if self._curr.token_type not in (TokenType.OVER, TokenType.FILTER):
+        if not self._match_set((TokenType.OVER, TokenType.FILTER), advance=False):
             return call
         window = self._parse_window(call)
         # Without a parenthesis, FILTER is no part of the call, which comes back as it is.
@@ -513,8 +553,8 @@ class ExpressionParser(parser.Parser):
         return accepted
 
     def at(self, *words: str) -> bool:
-        """True when the next tokens are these words or symbols."""
-        return self.cursor.at(*words)
+        """True when the next tokens are these words or symbols, with which a clause of the language begins."""
+        return self.cursor.at(*words, certain=True)
 
     def read(self, read: Callable[[Cursor], T]) -> T:
         """Let a cursor read something and step over it."""
@@ -522,11 +562,12 @@ class ExpressionParser(parser.Parser):
 
     def parse_name(self, what: str) -> exp.Identifier:
         """Parse a name; `what` describes it in errors."""
+        self._expects(Slot.NAME, what)
         return cast(exp.Identifier, self._require(self._parse_id_var(any_token=True), what))
 
     def parse_order(self) -> exp.Order | None:
         """Parse ORDER BY and its keys, if it is next."""
-        if self._curr.token_type is not TokenType.ORDER_BY:
+        if not self._match(TokenType.ORDER_BY, advance=False):
             return None
         return cast(exp.Order, self._parse_order())
 

@@ -7,6 +7,7 @@ statement: what the language has but we do not is answered with 0A000, the rest 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -20,6 +21,7 @@ from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.sql.cursor import Cursor
 from headrace.sql.dialect import Headrace
 from headrace.sql.dropping import drop_if_exists
+from headrace.sql.expectations import Expectations
 from headrace.sql.limits import TOKENS_MAX, too_long_text
 from headrace.sql.query_parser import QueryParser
 from headrace.sql.splitting import split
@@ -80,11 +82,38 @@ def parse_each(text: str) -> Iterator[Statement | UserError]:
             yield error
 
 
+def expectations(text: str) -> Expectations:
+    """Return what may follow `text`, the beginning of one statement, by its grammar. Empty if the text is wrong before its end.
+
+    Raises UserError 42601 if the text cannot be split into tokens.
+    """
+    source = lexer.Source(text, Expectations())
+    tokens = lexer.tokens(source)
+    with suppress(UserError):
+        statement(Cursor(source, tokens))
+    recorded = source.expectations or Expectations()
+    recorded.words = {
+        phrase: True for phrase, certain in recorded.words.items() if certain or _continues(text, phrase)
+    }
+    return recorded
+
+
+def _continues(text: str, phrase: str) -> bool:
+    """True if the grammar accepts `phrase` after `text`: its error, if there is one, is behind the phrase."""
+    source = lexer.Source(f"{text} {phrase}")
+    try:
+        statement(Cursor(source, lexer.tokens(source)))
+    except UserError as error:
+        return error.span is not None and error.span.start >= len(source.text)
+    return True
+
+
 def statement(cursor: Cursor) -> Statement:
     """Parse the statement at the cursor, up to the last token."""
     words = [
         _SYNONYMS.get(word, word) if index == 0 else word for index, word in enumerate(_leading_words(cursor))
     ]
+    _record_starts(cursor, words)
     for length in range(len(words), 0, -1):
         rule = GRAMMAR.get(tuple(words[:length]))
         if rule is not None:
@@ -102,6 +131,7 @@ def statement(cursor: Cursor) -> Statement:
 def accept_start(cursor: Cursor) -> Words | None:
     """Step over the leading words of a statement, and return them as the grammar spells them."""
     words = [_SYNONYMS.get(word, word) for word in _leading_words(cursor)]
+    _record_starts(cursor, words)
     for length in range(len(words), 0, -1):
         leading = tuple(words[:length])
         if leading in GRAMMAR:
@@ -196,6 +226,16 @@ def _nearest(text: str, known: list[str], *others: str) -> str:
     verbs = sorted({start.partition(" ")[0] for start in known})
     close = nearest(text.partition(" ")[0], verbs, count=1)
     return f"Did you mean {close[0]}?" if close else f"A statement starts with {', '.join(verbs)}."
+
+
+def _record_starts(cursor: Cursor, words: list[str]) -> None:
+    """Record how the leading words can continue, if the tokens end with them."""
+    expectations, count = cursor.source.expectations, len(words)
+    if expectations is None or cursor.index + count < len(cursor.tokens):
+        return
+    for start in GRAMMAR:
+        if len(start) > count and list(start[:count]) == words:
+            expectations.add_words(start[count:], certain=True)
 
 
 def _leading_words(cursor: Cursor) -> list[str]:

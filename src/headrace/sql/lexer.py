@@ -20,6 +20,7 @@ from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.internal_columns import is_internal
 from headrace.core.names import reserved_name, unseen_at, unseen_character
 from headrace.core.sqlstate import SqlState
+from headrace.sql.expectations import Expectations
 from headrace.sql.limits import NUMBER_CHARACTERS_MAX, TOKENS_MAX, too_long_number, too_long_text
 from headrace.sql.splitting import PIECE
 
@@ -122,11 +123,19 @@ class HeadraceTokenizer(sqlglot_tokens.Tokenizer):
     }
 
 
-class Source:
-    """A text and its lines; turns offsets into spans."""
+KEYWORDS = {
+    **{kind: word for word, kind in HeadraceTokenizer.KEYWORDS.items() if word.isalpha()},
+    **{kind: " ".join(pair) for pair, kind in _WORD_PAIRS.items()},
+}
+"""The keyword of each kind of token that has one."""
 
-    def __init__(self, text: str) -> None:
+
+class Source:
+    """A text and its lines; turns offsets into spans. With `expectations`, its parsers record what they accept where the tokens end."""
+
+    def __init__(self, text: str, expectations: Expectations | None = None) -> None:
         self.text = text
+        self.expectations = expectations
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def span(self, start: int, end: int) -> Span:

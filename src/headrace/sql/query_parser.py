@@ -31,6 +31,7 @@ from headrace.sql.ast import (
     span_of,
 )
 from headrace.sql.cursor import Cursor
+from headrace.sql.expectations import Slot
 from headrace.sql.expression_parser import ExpressionParser
 from headrace.sql.group_windows import length_ms, windowed
 from headrace.sql.lexer import Source, folded
@@ -156,6 +157,16 @@ class QueryParser(ExpressionParser):
         self._check_nodes(condition)
         return condition, self._index
 
+    def parse_source(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Expr, int]:
+        """Parse one source of a FROM, as `parse_query` does: for programs that look at a query which is not complete."""
+        self._begin(source, tokens, index)
+        return self._parse_source(), self._index
+
+    def parse_named_subqueries(self, source: Source, tokens: Sequence[Token], index: int) -> exp.With:
+        """Parse the WITH of a query that is not complete, at its WITH."""
+        self._begin(source, tokens, index)
+        return self._parse_named_subqueries()
+
     def _begin(self, source: Source, tokens: Sequence[Token], index: int) -> None:
         self.reset()
         self.source = source
@@ -222,13 +233,13 @@ class QueryParser(ExpressionParser):
         return query
 
     def _parse_whole_query(self) -> exp.Query:
-        with_ = self._parse_named_subqueries() if self._curr.token_type is TokenType.WITH else None
+        with_ = self._parse_named_subqueries() if self._match(TokenType.WITH, advance=False) else None
         query = self._parse_intersection()
-        while self._curr.token_type in (TokenType.UNION, TokenType.EXCEPT):
+        while self._match_set((TokenType.UNION, TokenType.EXCEPT), advance=False):
             kind = exp.Union if self._curr.token_type is TokenType.UNION else exp.Except
             distinct = self._parse_set_quantifier()
             query = kind(this=query, expression=self._parse_intersection(), distinct=distinct)
-        if self._curr.token_type is TokenType.ORDER_BY:
+        if self._match(TokenType.ORDER_BY, advance=False):
             query.set("order", self._parse_order())
         if self._match(TokenType.LIMIT):
             query.set("limit", exp.Limit(expression=self._parse_count("LIMIT")))
@@ -251,7 +262,7 @@ class QueryParser(ExpressionParser):
         )
         if not self._parse_row_word():
             self._fail("ROWS ONLY")
-        if self.at("WITH", "TIES"):
+        if self.cursor.at("WITH", "TIES"):
             raise self.cursor.unsupported(
                 "WITH TIES", hint="Filter RANK() OVER (ORDER BY …) in an outer query.", words=2
             )
@@ -264,7 +275,7 @@ class QueryParser(ExpressionParser):
 
     def _parse_intersection(self) -> exp.Query:
         query = self._parse_operand_query()
-        while self._curr.token_type is TokenType.INTERSECT:
+        while self._match(TokenType.INTERSECT, advance=False):
             distinct = self._parse_set_quantifier()
             query = exp.Intersect(this=query, expression=self._parse_operand_query(), distinct=distinct)
         return query
@@ -313,7 +324,7 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.HAVING):
             query.set("having", exp.Having(this=self._require(self._parse_disjunction())))
         windows = self._parse_named_windows() if self._at_window_clause() else {}
-        if self.cursor.at("QUALIFY"):
+        if self.at("QUALIFY"):
             self._advance()
             query.set("qualify", exp.Qualify(this=self._require(self._parse_disjunction())))
         for node in (*query.expressions, *filter(None, [query.args.get("qualify")])):
@@ -341,7 +352,7 @@ class QueryParser(ExpressionParser):
         return self._parse_disjunction()
 
     def _at_window_clause(self) -> bool:
-        return self.cursor.at("WINDOW") and self.cursor.without(2).at("AS", "(")
+        return self.at("WINDOW") and self.cursor.without(2).at("AS", "(")
 
     def _parse_named_windows(self) -> dict[str, exp.Expr]:
         """Parse `WINDOW w AS (…), …`."""
@@ -361,6 +372,8 @@ class QueryParser(ExpressionParser):
     def _refuse_clauses_of_other_dialects(self) -> None:
         """Refuse clauses of other dialects if their first word would be read as an alias or as another clause."""
         cursor = self.cursor
+        if cursor.token is None:
+            return
         for words, idiom in CLAUSES:
             if cursor.at(*words):
                 if idiom.known:
@@ -391,7 +404,7 @@ class QueryParser(ExpressionParser):
             if self._curr.token_type is TokenType.STRING:
                 self._fail("a name after AS", hint=hint)
             return cast(exp.Identifier, self._require(self._parse_id_var(any_token=True), "a name after AS"))
-        if any(self.at(*words) for words in _NEVER_ALIASES) or self._at_window_clause():
+        if self._curr and (any(self.at(*words) for words in _NEVER_ALIASES) or self._at_window_clause()):
             return None
         return cast("exp.Identifier | None", self._parse_id_var(any_token=False, tokens=tokens))
 
@@ -406,7 +419,10 @@ class QueryParser(ExpressionParser):
     def _parse_source(self) -> exp.Expr:
         token = self._curr
         cursor = self.cursor
-        if cursor.at("LATERAL", "TABLE", "("):
+        if cursor.token is None and self.source.expectations is not None:
+            for word in _TABLE_FUNCTIONS:
+                self.source.expectations.add_words((word,), certain=True)
+        if self.at("LATERAL", "TABLE", "("):
             return self._parse_lateral_table()
         if token.token_type is TokenType.LATERAL:
             raise cursor.unsupported(
@@ -419,7 +435,7 @@ class QueryParser(ExpressionParser):
             return self._parse_after_rows(this)
         if cursor.at("TABLE", "("):
             raise cursor.unsupported("TABLE(…)", hint="Write TUMBLE(relation, SIZE 5 MINUTES).")
-        if token.token_type is TokenType.UNNEST:
+        if self._match(TokenType.UNNEST, advance=False):
             return self._parse_unnest_source()
         if self._match(TokenType.L_PAREN):
             this = exp.Subquery(this=self._parse_query())
@@ -434,7 +450,7 @@ class QueryParser(ExpressionParser):
 
     def _parse_after_rows(self, this: exp.Expr) -> exp.Expr:
         """Parse what follows the rows of a source: a pattern, the alias, and the properties."""
-        if self.cursor.at("MATCH_RECOGNIZE", "("):
+        if self.at("MATCH_RECOGNIZE", "("):
             if isinstance(this, TimeWindow | ChangelogFunction):
                 raise self.cursor.unsupported(
                     f"MATCH_RECOGNIZE over {this.function}", hint="Match the rows of the relation itself."
@@ -446,6 +462,7 @@ class QueryParser(ExpressionParser):
         return this
 
     def _parse_relation(self) -> exp.Table:
+        self._expects(Slot.RELATION)
         parts = [self._require(self._parse_id_var(any_token=False), "the name of a relation")]
         while self._match(TokenType.DOT):
             parts.append(self._require(self._parse_id_var(any_token=True), "a name after '.'"))
@@ -463,9 +480,8 @@ class QueryParser(ExpressionParser):
         return exp.Table(this=names[0], db=names[1], catalog=names[2])
 
     def _parse_source_alias(self) -> exp.TableAlias | None:
-        if self.cursor.at("QUALIFY") or (
-            self.cursor.at("WITHIN") and self._next.token_type is TokenType.NUMBER
-        ):
+        word = self.cursor.word()
+        if word == "QUALIFY" or (word == "WITHIN" and self._next.token_type is TokenType.NUMBER):
             return None
         name = self._parse_alias_name(self.TABLE_ALIAS_TOKENS)
         if name is None:
@@ -474,13 +490,14 @@ class QueryParser(ExpressionParser):
         return exp.TableAlias(this=name, columns=columns)
 
     def _parse_column_names(self) -> list[exp.Expr]:
+        self._expects(Slot.NAME, "the name of a column")
         names = self._parse_required_csv(lambda: self._parse_id_var(any_token=True), "the name of a column")
         self._expect(TokenType.R_PAREN, "')' after the names of the columns")
         return names
 
     def _parse_source_properties(self, this: exp.Expr) -> None:
         cursor = self.cursor
-        if not cursor.at("WITH", "("):
+        if not self.at("WITH", "("):
             return
         if isinstance(this, MatchRecognize):
             this = this.this
@@ -641,7 +658,7 @@ class QueryParser(ExpressionParser):
         self._expect(TokenType.L_PAREN, "'(' after UNNEST")
         this = self._require(self._parse_disjunction())
         self._expect(TokenType.R_PAREN, "')' at the end of UNNEST")
-        ordinality = self.cursor.at("WITH", "ORDINALITY")
+        ordinality = self.at("WITH", "ORDINALITY")
         if ordinality:
             self._advance(2)
         alias = self._parse_source_alias()
@@ -663,7 +680,7 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.COMMA):
             return exp.Join(this=self._parse_source()).update_positions(token)
         side, kind = None, None
-        if self._curr.token_type in (TokenType.LEFT, TokenType.RIGHT, TokenType.FULL):
+        if self._match_set((TokenType.LEFT, TokenType.RIGHT, TokenType.FULL), advance=False):
             side = self._curr.text.upper()
             self._advance()
             self._match(TokenType.OUTER)

@@ -19,6 +19,8 @@ from headrace.core.errors import Diagnostic, HeadraceError
 from headrace.core.resultset import Cell, LiveRows, ResultColumn, ResultSet
 from headrace.core.types import BIGINT, VARCHAR
 from headrace.server.connections import Connections
+from headrace.statements.completion import Candidate, Completion
+from headrace.statements.language import Language, PropertyFacts
 
 ORGANIZATION = str(uuid.uuid4())
 TOKENS = {
@@ -96,6 +98,7 @@ class ScriptedStatements:
     endings: dict[Principal, str] = field(default_factory=dict)
     """Whose token is good no longer, and why."""
     views: list[Relation] = field(default_factory=list)
+    candidates: list[Candidate] = field(default_factory=list)
     privileges: set[Privilege] = field(default_factory=set)
 
     def answer(
@@ -123,6 +126,23 @@ class ScriptedStatements:
     ) -> list[Diagnostic]:
         await self.execute(text, principal=principal, context=context, files=files)
         return self.diagnostics
+
+    async def complete(
+        self, text: str, offset: int, *, principal: Principal, context: SessionContext
+    ) -> Completion:
+        await self.execute(text, principal=principal, context=context, files={})
+        candidates = [item for item in self.candidates if item.label.startswith(text[:offset].split(" ")[-1])]
+        return Completion(offset - len(text[:offset].split(" ")[-1]), offset, tuple(candidates))
+
+    async def language(self) -> Language:
+        return Language(
+            ("SELECT", "FROM"),
+            ("SELECT",),
+            (),
+            ("BIGINT",),
+            ("KAFKA",),
+            (PropertyFacts("uris", ("CREATE STORE",), "addresses"),),
+        )
 
     def readable_views(self, principal: Principal, context: SessionContext) -> list[Relation]:  # noqa: ARG002
         return self.views

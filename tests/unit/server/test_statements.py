@@ -12,6 +12,7 @@ from headrace.core.errors import Diagnostic, Span, UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
+from headrace.statements.completion import Candidate
 from tests.unit.server.scripted import ORGANIZATION, ScriptedStatements, ScriptedStream
 
 DATABASES = result([("Name", VARCHAR), ("Rows", BIGINT)], [("d", 1), ("e", None)])
@@ -343,3 +344,50 @@ async def test_a_lone_surrogate_in_a_cell_does_not_break_the_answer(
     statements.answer("X", result([("c", VARCHAR)], [("\ud800",)]))
     answer = await http.post("/v2/statements", json={"statement": "X"})
     assert "\\ud800" in answer.text
+
+
+async def test_a_completion_is_answered_at_its_offset(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.candidates = [
+        Candidate("orders", "stream", "orders", "", "of the shop"),
+        Candidate("n", "column", "n", "BIGINT"),
+    ]
+    answer = await http.post("/v2/complete", json={"statement": "SELECT or", "offset": 9, "database": "shop"})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "start": 7,
+        "end": 9,
+        "candidates": [
+            {
+                "label": "orders",
+                "kind": "stream",
+                "insert": "orders",
+                "detail": "",
+                "documentation": "of the shop",
+            }
+        ],
+    }
+    assert statements.contexts[0].database == "shop"
+    at_the_end = await http.post("/v2/complete", json={"statement": "SELECT n"})
+    assert [candidate["label"] for candidate in at_the_end.json()["candidates"]] == ["n"]
+
+
+async def test_a_completion_that_cannot_be_read_is_refused(http: httpx.AsyncClient) -> None:
+    for body in ({"offset": 1}, {"statement": "x", "offset": -1}, {"statement": "x", "offset": "far"}):
+        assert (await http.post("/v2/complete", json=body)).status_code == 400
+
+
+async def test_a_completion_in_a_role_that_does_not_exist_has_no_candidates(
+    http: httpx.AsyncClient, statements: ScriptedStatements
+) -> None:
+    statements.answer("x", UserError(SqlState.ROLE_NOT_FOUND, "the role 'r' does not exist"))
+    answer = await http.post("/v2/complete", json={"statement": "x", "role": "r"})
+    assert answer.json() == {"start": 1, "end": 1, "candidates": []}
+
+
+async def test_the_language_is_data(http: httpx.AsyncClient) -> None:
+    language = (await http.get("/v2/language")).json()
+    assert language["words"] == ["SELECT", "FROM"]
+    assert language["properties"][0]["statements"] == ["CREATE STORE"]
+    assert {"types", "functions", "storeTypes", "statements"} < set(language)

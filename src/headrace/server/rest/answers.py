@@ -13,6 +13,8 @@ from headrace.core.errors import Diagnostic
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.tickets import Ticket
+from headrace.statements.completion import Completion
+from headrace.statements.language import Language
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,21 @@ def finished(
 def checked(diagnostics: Sequence[Diagnostic]) -> Response:
     """Return 200 with the errors of a text that was not run."""
     return _json(200, {"diagnostics": [error_parts(diagnostic) for diagnostic in diagnostics]})
+
+
+def completed(completion: Completion) -> Response:
+    """Return 200 with the candidates of a completion."""
+    return _json(200, asdict(completion))
+
+
+def described(language: Language) -> Response:
+    """Return 200 with the language."""
+    body = asdict(language)
+    body["storeTypes"] = body.pop("store_types")
+    for facts in body["properties"]:
+        facts["storeType"] = facts.pop("store_type")
+        facts["secret"] = facts.pop("is_secret")
+    return _json(200, body)
 
 
 def error_parts(error: Diagnostic) -> dict[str, object]:

@@ -21,10 +21,28 @@ from headrace.server.dataplane.sockets import serve_stream
 from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.hosts import Hosts
 from headrace.server.metrics import Metrics
-from headrace.server.rest.answers import Answer, TurnedAway, checked, finished, page_count, under_way
+from headrace.server.rest.answers import (
+    Answer,
+    TurnedAway,
+    checked,
+    completed,
+    described,
+    finished,
+    page_count,
+    under_way,
+)
 from headrace.server.rest.runs import StatementRun, StatementRuns
-from headrace.server.rest.shapes import OF_CHECKS, OF_POLLS, OF_STATEMENTS, SUBMISSION, Version
-from headrace.server.rest.submission import read_submission
+from headrace.server.rest.shapes import (
+    COMPLETION,
+    OF_CHECKS,
+    OF_COMPLETIONS,
+    OF_LANGUAGE,
+    OF_POLLS,
+    OF_STATEMENTS,
+    SUBMISSION,
+    Version,
+)
+from headrace.server.rest.submission import read_completion, read_submission
 from headrace.server.turns import RETRY_AFTER_S, NoTurnError
 
 POLL_HOLD_S = 1.0
@@ -90,6 +108,8 @@ def router(plane: ControlPlane) -> APIRouter:
             )
         return checked(problems)
 
+    _add_language(routes, plane)
+
     @routes.get(
         "/statements/{statement_id}",
         summary="Poll a statement, or fetch a further partition of its result",
@@ -111,6 +131,33 @@ def router(plane: ControlPlane) -> APIRouter:
         await serve_stream(websocket, statement_id, plane.tickets, plane.metrics, plane.ended, plane.audit)
 
     return routes
+
+
+def _add_language(routes: APIRouter, plane: ControlPlane) -> None:
+    """Add what editors ask for: completion and the language."""
+
+    @routes.post(
+        "/complete",
+        summary="Complete statements at a position",
+        openapi_extra=COMPLETION,
+        responses=OF_COMPLETIONS,
+    )
+    async def complete(request: Request) -> Response:
+        asked = await read_completion(request)
+        offset = len(asked.statement) if asked.offset is None else asked.offset
+        with _admitted(plane):
+            completion = await plane.runs.complete(
+                asked.statement,
+                offset,
+                principal_of(request),
+                asked.context,
+                session_id=asked.parameters.session_id or "",
+            )
+        return completed(completion)
+
+    @routes.get("/language", summary="The language as data, for editors", responses=OF_LANGUAGE)
+    async def language() -> Response:
+        return described(await plane.runs.language())
 
 
 def _response(

@@ -23,6 +23,8 @@ from headrace.server.metrics import Metrics
 from headrace.server.ports import StatementRunner
 from headrace.server.rest.answers import Answer, Envelope, Failed, Streaming, Succeeded, TurnedAway
 from headrace.server.turns import NoTurnError, Turns
+from headrace.statements.completion import Completion
+from headrace.statements.language import Language
 
 log = structlog.get_logger()
 
@@ -122,6 +124,21 @@ class StatementRuns:
                 return [error.diagnostic()]
             except Exception:  # noqa: BLE001 - a defect of ours, which is logged
                 return [broke("check_broke")]
+
+    async def complete(
+        self, text: str, offset: int, principal: Principal, context: SessionContext, *, session_id: str
+    ) -> Completion:
+        """Return what can be typed at `offset` of `text`, in its session's turn; nothing for a session that does not exist. Raises
+        NoTurnError."""
+        async with self._turns.turn((principal.user, session_id)):
+            try:
+                return await self._statements.complete(text, offset, principal=principal, context=context)
+            except HeadraceError:
+                return Completion(offset, offset)
+
+    async def language(self) -> Language:
+        """Return the language of this version."""
+        return await self._statements.language()
 
     def find(self, statement_id: str, principal: Principal) -> StatementRun | None:
         """Return a remembered run of the same user, by a token of the same roles."""

@@ -35,6 +35,23 @@ SUBMISSION: dict[str, Any] = {
     }
 }
 """What `submission.read_submission` reads."""
+COMPLETION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "allOf": [
+                        {"$ref": "#/components/schemas/StatementRequest"},
+                        {"type": "object", "properties": {"offset": {"type": "integer", "minimum": 0}}},
+                    ],
+                },
+                "example": {"statement": "SELECT * FROM ", "offset": 14},
+            }
+        },
+    }
+}
+"""What `submission.read_completion` reads."""
 
 
 class Version(BaseModel):
@@ -71,6 +88,60 @@ class Problems(BaseModel):
     """Errors of a text, in its order; an empty list if it has none."""
 
     diagnostics: list[Problem]
+
+
+class Candidate(BaseModel):
+    """A text that can stand at the position."""
+
+    label: str
+    kind: str = Field(
+        description="`keyword`, `column`, `source`, `function`, `type`, `privilege`, `property`, `value`, or a kind of object."
+    )
+    insert: str = Field(description="The text that replaces the text from `start` to `end`.")
+    detail: str = Field("", description="A type, a signature or a default.")
+    documentation: str = ""
+
+
+class Completion(BaseModel):
+    """Candidates for a position, most specific first; offsets count code points from 0."""
+
+    start: int
+    end: int
+    candidates: list[Candidate]
+
+
+class Function(BaseModel):
+    """A built-in function."""
+
+    name: str
+    kind: str = Field(description="`scalar`, `aggregate` or `window`.")
+    signature: str
+    documentation: str
+
+
+class Property(BaseModel):
+    """A property of WITH (…)."""
+
+    name: str
+    statements: list[str] = Field(
+        description="Leading words of the statements that accept it, `FROM` and `QUERY`."
+    )
+    documentation: str
+    default: str
+    storeType: str = Field("", description="The type of store that has it; empty if all have it.")  # noqa: N815
+    secret: bool
+    values: list[str] = Field(description="All values, if it has only a few.")
+
+
+class Language(BaseModel):
+    """The language of this version of the server."""
+
+    words: list[str]
+    statements: list[str]
+    functions: list[Function]
+    types: list[str]
+    storeTypes: list[str]  # noqa: N815
+    properties: list[Property]
 
 
 class ResultColumn(BaseModel):
@@ -147,6 +218,14 @@ OF_STATEMENTS: Answers = {
     503: _BUSY,
 }
 OF_CHECKS: Answers = {200: {"model": Problems, "description": "The error."}, 503: _BUSY}
+OF_COMPLETIONS: Answers = {
+    200: {
+        "model": Completion,
+        "description": "The candidates; none if the text is wrong before the position.",
+    },
+    503: _BUSY,
+}
+OF_LANGUAGE: Answers = {200: {"model": Language, "description": "The language."}}
 OF_POLLS: Answers = {
     **OF_STATEMENTS,
     404: {"model": Refused, "description": "The statement does not exist, or its result has expired."},

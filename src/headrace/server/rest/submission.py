@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from headrace.core.context import SessionContext
 
+R = TypeVar("R", bound="StatementRequest")
 ATTACHMENTS_MAX = 16
 FIELDS_MAX = 16
 
@@ -68,12 +69,23 @@ class StatementRequest(BaseModel):
         )
 
 
+class CompletionRequest(StatementRequest):
+    """A text and a position in it, in code points from 0; without an `offset`, the position is its end."""
+
+    offset: Annotated[int, Field(ge=0)] | None = None
+
+
 @dataclass(frozen=True)
 class Submission:
     """A statement, and the files that came with it, by their names without folders."""
 
     request: StatementRequest
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+
+
+async def read_completion(request: Request) -> CompletionRequest:
+    """Parse a request for completion, which is JSON; raises HTTPException 400 if it cannot be read."""
+    return _validated(CompletionRequest, await request.body())
 
 
 async def read_submission(request: Request, *, bytes_max: int) -> Submission:
@@ -89,8 +101,12 @@ async def read_submission(request: Request, *, bytes_max: int) -> Submission:
             400,
             f"expected multipart/form-data or application/json, found {content_type or 'no content type'}",
         )
+    return Submission(_validated(StatementRequest, body), files)
+
+
+def _validated(model: type[R], body: bytes | str) -> R:
     try:
-        return Submission(StatementRequest.model_validate_json(body), files)
+        return model.model_validate_json(body)
     except ValidationError as error:
         # The input is left out of the text: it may hold secrets.
         problems = "; ".join(

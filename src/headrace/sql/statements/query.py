@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.core.names import Identifier, QualifiedName
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
-from headrace.sql.grammar import QUERY_STARTS, grammar, select, statement
+from headrace.sql.grammar import QUERY_STARTS, accept_start, grammar, select, statement
 
 _ASPECTS = ("HISTORY", "METRICS", "EVENTS", "STATE", "VERSIONS")
 _UUID_SHAPE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -185,6 +185,7 @@ def describe_statement(cursor: Cursor) -> Explain:
 
 def _explained(cursor: Cursor) -> Statement:
     inner = cursor.nested()
+    accept_start(inner.nested())
     if inner.token is None or inner.at("EXPLAIN") or inner.at("DESCRIBE"):
         raise inner.error("a statement to explain")
     result = statement(inner)
