@@ -80,6 +80,7 @@ from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.names import RelationName
+from headrace.core.signals import Signal
 from headrace.core.sqlstate import SqlState
 
 log = structlog.get_logger()
@@ -180,6 +181,11 @@ class Catalog:
     def snapshot(self) -> CatalogState:
         """Return the current state."""
         return self._storage.state
+
+    @property
+    def committed(self) -> Signal:
+        """The signal of each commit, after which `snapshot` returns another state."""
+        return self._storage.committed
 
     def draft(self) -> Catalog:
         """Return a copy to try statements on: their writes stay in the copy."""
