@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from headrace.catalog import (
 )
 from headrace.catalog.access import FutureGrant, Grant, Privilege
 from headrace.catalog.audit import AuditLog
+from headrace.catalog.events import Event
 from headrace.catalog.keys import KEY_FILE, FileKeys, KeySource
 from headrace.catalog.kinds.alert import ALERT
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
@@ -80,6 +80,7 @@ from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.names import RelationName
+from headrace.core.signals import Signal
 from headrace.core.sqlstate import SqlState
 
 log = structlog.get_logger()
@@ -180,6 +181,11 @@ class Catalog:
     def snapshot(self) -> CatalogState:
         """Return the current state."""
         return self._storage.state
+
+    @property
+    def committed(self) -> Signal:
+        """The signal of each commit, after which `snapshot` returns another state."""
+        return self._storage.committed
 
     def draft(self) -> Catalog:
         """Return a copy to try statements on: their writes stay in the copy."""
@@ -597,6 +603,10 @@ class Catalog:
         """Return all queries, oldest first; terminated ones stay listed. Read from the database."""
         return queries.read(self._storage)
 
+    def queries_of_ids(self, identifiers: Collection[str]) -> list[Query]:
+        """Return the queries of these ids that exist, oldest first."""
+        return queries.of_ids(self._storage, identifiers)
+
     def unfinished_queries(self) -> list[Query]:
         """Return the queries, oldest first, that are not terminated as desired."""
         return sorted(self._storage.state.queries.values(), key=lambda query: query.created_at)
@@ -662,9 +672,13 @@ class Catalog:
             )
             events.add(self._storage, identifier, state, message)
 
-    def query_events(self, identifier: str) -> list[tuple[datetime.datetime, QueryState, str | None]]:
-        """Return the past states of a query, oldest first: (time, state, message)."""
-        return events.read(self._storage, identifier)
+    def query_events(self, identifier: str) -> list[Event]:
+        """Return the past states of a query, oldest first."""
+        return events.read(self._storage, (identifier,)).get(identifier, [])
+
+    def events_of_queries(self, identifiers: Collection[str] | None) -> Mapping[str, list[Event]]:
+        """Return the past states of at least these queries (None: of all), oldest first, by their ids. One read of the database."""
+        return events.read(self._storage, identifiers)
 
     # --- private
 

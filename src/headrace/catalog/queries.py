@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,20 @@ def get(storage: Storage, identifier: str) -> Query | None:
     """Return the query of that id, or None."""
     known = storage.state.queries.get(identifier)
     return known or next(iter(read(storage, tables.queries.c.id == identifier)), None)
+
+
+def of_ids(storage: Storage, identifiers: Collection[str]) -> list[Query]:
+    """Return the queries of these ids that exist, oldest first. Read from the database if one of them has ended."""
+    known = storage.state.queries
+    missing = [identifier for identifier in identifiers if identifier not in known]
+    if not missing:
+        chosen = [known[identifier] for identifier in identifiers]
+    elif len(missing) <= events.IDS_MAX:
+        chosen = read(storage, tables.queries.c.id.in_(missing))
+        chosen += [known[identifier] for identifier in identifiers if identifier in known]
+    else:
+        chosen = [query for query in read(storage) if query.id in identifiers]
+    return sorted(chosen, key=lambda query: query.created_at)
 
 
 def required(storage: Storage, identifier: str) -> Query:

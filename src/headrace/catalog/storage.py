@@ -31,6 +31,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from headrace.catalog.state import CatalogState
 from headrace.core.errors import ExternalError, UserError
+from headrace.core.signals import Signal
 from headrace.core.sqlstate import SqlState
 
 log = structlog.get_logger()
@@ -43,7 +44,8 @@ ANSWER_TIMEOUT_MS = 10_000
 class Storage:
     """Reads of the state never wait. Transactions wait for each other and for the database: use a thread.
 
-    `load` reads the whole state: after a lost connection, the outcome of the last transaction is unknown.
+    `load` reads the whole state: after a lost connection, the outcome of the last transaction is unknown. `committed` reports each
+    replacement of the current state.
     """
 
     def __init__(self, engine: Engine, load: Callable[[Storage], CatalogState]) -> None:
@@ -55,6 +57,7 @@ class Storage:
         self._writer: int | None = None
         self._state: CatalogState | None = None
         self._draft: CatalogState | None = None
+        self.committed = Signal()
 
     def close(self) -> None:
         """Give the database back."""
@@ -111,11 +114,14 @@ class Storage:
     @contextmanager
     def _committed(self) -> Iterator[None]:
         self._writer = threading.get_ident()
+        before = self._state
         try:
             self._connect()
             yield
             self.connection.commit()
             self._state = self._draft
+            if self._state is not before:
+                self.committed.notify()
         except (OperationalError, InterfaceError) as error:
             self._disconnect()
             log.warning("catalog_unavailable", reason=str(error.orig).partition("\n")[0])

@@ -22,6 +22,7 @@ from headrace.connectors.egress import Egress
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
+from headrace.core.signals import Signal
 from headrace.engine.alerts import Alerts
 from headrace.engine.backups import Backup, Backups
 from headrace.engine.checkpoint_copy import Border, copy_failure, move_copy, place_checkpoint
@@ -72,6 +73,8 @@ class Engine:
         self, catalog: Catalog, settings: Settings, *, driver_command: Sequence[str] = DRIVER_COMMAND
     ) -> None:
         self.functions = FunctionRuntime(settings, catalog.function_file)
+        self.progressed = Signal()
+        """The signal of each new progress of a continuous query: its metrics and findings may be others."""
         self.views = open_views(settings, owner=catalog.organization().id)
         self._catalog = catalog
         self._settings = settings
@@ -341,6 +344,7 @@ class Engine:
                 self._supervisor.query_waits(message)
             case QueryProgress():
                 self._supervisor.query_progress(message)
+                self.progressed.notify()
             case CheckpointCopied():
                 self._copies.copied(message)
             case Rows():

@@ -7,7 +7,7 @@ understood here does not restrict the read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.analyzer.expressions import (
@@ -64,6 +64,16 @@ class Condition:
             case "IN":
                 return f"{column} IN ({', '.join(literals)})"
         return f"{column} {self.operator} {literals[0]}"
+
+
+def equal_values(conditions: Iterable[Condition], column: str) -> frozenset[str] | None:
+    """Return the values that the conditions allow in a column by = or IN; None if they allow any."""
+    sets = [
+        frozenset(condition.values)
+        for condition in conditions
+        if condition.column == column and condition.operator in ("=", "IN")
+    ]
+    return frozenset.intersection(*sets) if sets else None
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,9 @@ class Projection:
 
     def _rows(self, run: Execution, filters: Mapping[str, object]) -> ResultSet:
         relation = RELATIONS[SYSTEM_SCHEMA, self.relation]
-        places = {column.name: place for place, column in enumerate(relation.columns)}
+        places = relation.places
         tests = [(places[name], value) for name, value in filters.items() if value is not None]
-        matching = (row for row in relation.rows(run) if all(row[place] == value for place, value in tests))
+        matching = (row for row in relation.read(run) if all(row[place] == value for place, value in tests))
         chosen = [places[name] for name in self.columns.values()]
         types = [relation.columns[place].type for place in chosen]
         return result(list(zip(self.columns, types, strict=True)), map(itemgetter(*chosen), matching))

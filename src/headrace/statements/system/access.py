@@ -13,7 +13,7 @@ from headrace.catalog.policy import named, owner_of
 from headrace.core.schema import Column
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Rows, always, system_relation
+from headrace.statements.system.relation import Reference, Rows, always, system_relation
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,11 @@ def kind_and_name(target: Any, organization: str) -> tuple[str, str]:
     always("grantee"),
     always("grant_option", BOOLEAN),
     Column("granted_by", VARCHAR),
+    key=("privilege", "kind", "name", "grantee_kind", "grantee", "granted_by"),
+    references=(
+        Reference("grantee_role", "roles", ("grantee",), "grants", when=("grantee_kind", "role")),
+        Reference("grantee_user", "users", ("grantee",), "grants", when=("grantee_kind", "user")),
+    ),
     doc=(
         "The privileges on the objects that the active role can see. `privilege` is OWNERSHIP for an "
         "object's owner, and USAGE of a `role` for the roles and users that it was granted to; "
@@ -144,6 +149,8 @@ def grants(run: Execution) -> Rows:
     always("grantee"),
     always("grant_option", BOOLEAN),
     always("granted_by"),
+    key=("privilege", "grant_on", "kind", "name", "grantee"),
+    references=(Reference("grantee_role", "roles", ("grantee",), "future_grants"),),
     doc=(
         "The privileges that future objects of a place will have. `grant_on` is the kind of the objects; "
         "`kind` and `name` describe the place, a `schema`, a `database` or the `organization`. If several "
@@ -161,6 +168,7 @@ def future_grants(run: Execution) -> Rows:
     always("default_role"),
     always("has_password", BOOLEAN),
     always("created_at", TIMESTAMP),
+    key=("name",),
     doc=(
         "Your user, and with MANAGE_MEMBERS all users. `roles` are the roles that were granted to the user "
         "directly, separated by commas."
@@ -182,6 +190,7 @@ def users(run: Execution) -> Rows:
     always("invited_by"),
     always("created_at", TIMESTAMP),
     always("expires_at", TIMESTAMP),
+    key=("id",),
     doc=(
         "The invitations that can still be accepted, for users with MANAGE_MEMBERS. `roles` is separated by "
         "commas."
@@ -215,6 +224,12 @@ def invitations(run: Execution) -> Rows:
     always("updated_at", TIMESTAMP),
     always("id"),
     Column("made_with", VARCHAR),
+    key=("id",),
+    references=(
+        Reference("user", "users", ("user_name",), "api_tokens"),
+        Reference("role", "roles", ("role_name",), "api_tokens"),
+        Reference("parent", "api_tokens", ("made_with",), "children"),
+    ),
     doc=(
         "Your API tokens, and with MANAGE_MEMBERS the tokens of all users, without the secret. `role_name` "
         "is NULL if a token has all roles of its user. `made_with` is the id of the token that it was "

@@ -8,8 +8,40 @@ from headrace.catalog.objects import ComputePool, Query, QueryVersion
 from headrace.core.schema import Column
 from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
 from headrace.engine.sizes import pool_resources
+from headrace.planner.view_reads import Condition, equal_values
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Rows, always, system_relation
+from headrace.statements.system.relation import Reference, Rows, always, owned, system_relation
+
+
+def _ids(conditions: Sequence[Condition], column: str) -> frozenset[str] | None:
+    """Return the ids of queries that conditions allow, without texts that no database can store; None if any is allowed."""
+    chosen = equal_values(conditions, column)
+    return chosen and frozenset(text for text in chosen if text.isascii() and text.isprintable())
+
+
+def _queries(run: Execution, conditions: Sequence[Condition]) -> Rows:
+    chosen = _ids(conditions, "id")
+    items = run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen)
+    return [
+        (
+            item.id,
+            item.name,
+            item.version,
+            item.desired_state.value,
+            item.actual_state.value,
+            item.owner,
+            item.created_at,
+            item.updated_at,
+            item.kind.value,
+            item.sql,
+            ", ".join(sink.fqn for sink in item.sinks),
+            item.compute_pool,
+            item.message or run.services.engine.notice(item.id),
+            item.sqlstate,
+            item.restarts,
+        )
+        for item in run.visible(items)
+    ]
 
 
 @system_relation(
@@ -29,6 +61,13 @@ from headrace.statements.system.relation import Rows, always, system_relation
     Column("message", VARCHAR),
     Column("sqlstate", VARCHAR),
     always("restarts", INTEGER),
+    key=("id",),
+    references=(
+        owned("queries"),
+        Reference("compute_pool", "compute_pools", ("compute_pool_name",), "queries"),
+        Reference("sink", "relations", ("sink_fqn",), "writers", targets=("fqn",)),
+    ),
+    matching=_queries,
     doc=(
         "The continuous queries, including terminated ones. `intended_state` is `running`, `stopped` (with "
         "its relation, until START of the relation) or `terminated`; `current_state` is `starting`, "
@@ -37,26 +76,19 @@ from headrace.statements.system.relation import Rows, always, system_relation
     ),
 )
 def queries(run: Execution) -> Rows:
-    return [
-        (
-            item.id,
-            item.name,
-            item.version,
-            item.desired_state.value,
-            item.actual_state.value,
-            item.owner,
-            item.created_at,
-            item.updated_at,
-            item.kind.value,
-            item.sql,
-            ", ".join(sink.fqn for sink in item.sinks),
-            item.compute_pool,
-            item.message or run.services.engine.notice(item.id),
-            item.sqlstate,
-            item.restarts,
-        )
-        for item in run.visible(run.catalog.queries())
-    ]
+    return _queries(run, ())
+
+
+def _events(run: Execution, conditions: Sequence[Condition]) -> Rows:
+    # One read for all queries: there may be thousands, since terminated queries stay.
+    chosen = _ids(conditions, "query_id")
+    events = run.catalog.events_of_queries(chosen)
+    items = run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen)
+    return (
+        (query.id, time, state.value, message)
+        for query in run.visible(items)
+        for time, state, message in events.get(query.id, ())
+    )
 
 
 @system_relation(
@@ -65,14 +97,13 @@ def queries(run: Execution) -> Rows:
     always("time", TIMESTAMP),
     always("state"),
     Column("message", VARCHAR),
+    key=("query_id", "time", "state"),
+    references=(Reference("query", "queries", ("query_id",), "events"),),
     doc="The states of each query with their reasons; the last 200 of each query.",
+    matching=_events,
 )
 def query_events(run: Execution) -> Rows:
-    return [
-        (query.id, time, state.value, message)
-        for query in run.visible(run.catalog.queries())
-        for time, state, message in run.catalog.query_events(query.id)
-    ]
+    return _events(run, ())
 
 
 @system_relation(
@@ -83,6 +114,8 @@ def query_events(run: Execution) -> Rows:
     Column("since", TIMESTAMP),
     always("finding"),
     always("remedy"),
+    key=("query_id", "code", "step"),
+    references=(Reference("query", "queries", ("query_id",), "findings"),),
     doc=(
         "Why queries that are to run have no output, or will have a problem: the rows of EXPLAIN WHY. `step` is the step of the plan, and "
         "`since` the first batch that had the finding."
@@ -112,6 +145,8 @@ def findings_of(query: Query, run: Execution) -> list[tuple[object, ...]]:
     Column("until", TIMESTAMP),
     always("query"),
     Column("message", VARCHAR),
+    key=("query_id", "version"),
+    references=(Reference("of_query", "queries", ("query_id",), "versions"),),
     doc=(
         "The statements of each query, which ALTER QUERY replaces. `state` is `current`, `on trial` (current, but no batch with rows "
         "has ended: if it fails, the version before takes its place), `replaced` or `failed`, and `message` is the reason of a failure."
@@ -150,6 +185,8 @@ def versions_of(query: Query, earlier: Sequence[QueryVersion]) -> Iterator[tuple
     Column("slots", INTEGER),
     Column("slots_used", INTEGER),
     Column("slots_free", INTEGER),
+    key=("name",),
+    references=(owned("compute_pools"),),
     doc="The compute pools. `intended_state` is `running` or `stopped`, `actual_state` `starting`, `running`, `stopping`, `stopped` or "
     "`errored`; `timeout` is in minutes, 0 for none. `master` is the Spark master, `slots` the number of tasks that run at the same time. "
     "On a cluster they are the slots of the pool's present `executors`, with `slots_used` and `slots_free`, and NULL while its process "
@@ -203,6 +240,11 @@ def _place(pool: ComputePool, run: Execution) -> tuple[object, ...]:
     always("owner"),
     always("created_at", TIMESTAMP),
     always("updated_at", TIMESTAMP),
+    key=("name",),
+    references=(
+        owned("savepoints"),
+        Reference("of_query", "queries", ("query_id",), "savepoints"),
+    ),
     doc=(
         "The savepoints: copies of the positions and the state of queries after `batch`. The facts are of the query at that moment. "
         "`is_interrupted` is true if the query had been stopped during another batch. It is dropped after `expires_at`."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.core.schema import Column
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Rows, always, system_relation
+from headrace.statements.system.relation import Reference, Rows, always, owned, system_relation
 
 
 @system_relation(
@@ -21,6 +21,11 @@ from headrace.statements.system.relation import Rows, always, system_relation
     always("owner"),
     always("created_at", TIMESTAMP),
     always("updated_at", TIMESTAMP),
+    key=("name",),
+    references=(
+        owned("alerts"),
+        Reference("query", "queries", ("query_id",), "alerts"),
+    ),
     doc=(
         "The alerts. `query_id` is NULL for an alert on the organization, and `codes` for one that reports all findings that warn. "
         "`firing` are the findings that were reported and are still there, `pending` the reports that wait for the receiver, and `error` "

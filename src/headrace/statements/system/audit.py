@@ -13,7 +13,7 @@ from headrace.core.schema import Column
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR, DataType
 from headrace.planner.view_reads import Condition
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Rows, always, system_relation
+from headrace.statements.system.relation import Reference, Rows, always, system_relation
 
 ROWS_MAX = 100_000
 CONDITIONS_MAX = 100
@@ -90,6 +90,8 @@ def _value(text: str, kind: DataType) -> str | int:
 @system_relation(
     "audit",
     *_COLUMNS,
+    key=("id",),
+    references=(Reference("user", "users", ("user_name",)),),
     doc="The allowed and refused actions of the last `HEADRACE_AUDIT_DAYS` days; requires READ_AUDIT. A query reads the newest 100,000 "
     "events that satisfy its conditions on a time, a user, an outcome or another column: "
     "[Audit log](../operations.md#audit-log) lists the conditions that reach older events. "

@@ -15,6 +15,7 @@ from headrace.statements.system.relation import Rows, always, system_relation
     always("catalog_name"),
     always("schema_name"),
     always("schema_owner"),
+    key=("catalog_name", "schema_name"),
     doc="The schemas of the database.",
     schema=INFORMATION_SCHEMA,
 )
@@ -31,6 +32,7 @@ def schemata(run: Execution) -> Rows:
     always("table_schema"),
     always("table_name"),
     always("table_type"),
+    key=("table_catalog", "table_schema", "table_name"),
     doc="The relations of the database. `table_type` is `STREAM`, `CHANGELOG`, `TABLE` or `MATERIALIZED VIEW`.",
     schema=INFORMATION_SCHEMA,
 )
@@ -47,6 +49,7 @@ def tables(run: Execution) -> Rows:
     always("table_schema"),
     always("table_name"),
     Column("view_definition", VARCHAR),
+    key=("table_catalog", "table_schema", "table_name"),
     doc="The materialized views of the database; `view_definition` is the statement that created the view.",
     schema=INFORMATION_SCHEMA,
 )
@@ -67,6 +70,7 @@ def views(run: Execution) -> Rows:
     always("ordinal_position", INTEGER),
     always("is_nullable"),
     always("data_type"),
+    key=("table_catalog", "table_schema", "table_name", "ordinal_position"),
     doc="The columns of the relations of the database. `is_nullable` is `YES` or `NO`.",
     schema=INFORMATION_SCHEMA,
 )

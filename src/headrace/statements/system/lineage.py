@@ -9,7 +9,7 @@ from headrace.core.names import RelationName, path_text
 from headrace.core.schema import Column
 from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Rows, always, system_relation
+from headrace.statements.system.relation import Reference, Rows, always, system_relation
 
 _ENTITY, _RELATION, _QUERY = "entity", "relation", "query"
 
@@ -20,6 +20,27 @@ _ENTITY, _RELATION, _QUERY = "entity", "relation", "query"
     always("source"),
     always("target_kind"),
     always("target"),
+    key=("source_kind", "source", "target_kind", "target"),
+    references=(
+        Reference(
+            "source_relation",
+            "relations",
+            ("source",),
+            "downstream",
+            targets=("fqn",),
+            when=("source_kind", "relation"),
+        ),
+        Reference(
+            "target_relation",
+            "relations",
+            ("target",),
+            "upstream",
+            targets=("fqn",),
+            when=("target_kind", "relation"),
+        ),
+        Reference("source_query", "queries", ("source",), "downstream", when=("source_kind", "query")),
+        Reference("target_query", "queries", ("target",), "upstream", when=("target_kind", "query")),
+    ),
     doc=(
         "The edges along which data flows: from an `entity` to the `relation` over it, on to each `query` that reads it, to the relation "
         "that the query writes, and to the entity of that. An entity is named by its store and its name, a relation by its full name, and "
@@ -64,6 +85,12 @@ def _edges(
     always("source_column"),
     always("usage"),
     always("is_direct", BOOLEAN),
+    key=("query_id", "relation", "column_name", "source_relation", "source_column", "usage"),
+    references=(
+        Reference("query", "queries", ("query_id",), "column_lineage"),
+        Reference("target", "relations", ("relation",), "column_lineage", targets=("fqn",)),
+        Reference("source", "relations", ("source_relation",), "column_uses", targets=("fqn",)),
+    ),
     doc=(
         "From which columns each query computes each column of the relation that it writes. `usage` is as in OpenLineage: `IDENTITY`, "
         "`TRANSFORMATION` and `AGGREGATION` are direct; a column of `JOIN`, `GROUP_BY`, `FILTER`, `SORT`, `WINDOW` or `CONDITIONAL` "

@@ -8,7 +8,7 @@ from headrace.core.types import TIMESTAMP
 from headrace.engine.metrics import OPERATOR, PHASE, SPLIT, STEP, Labels, labelled, table_of
 from headrace.engine.metrics_history import HISTORY
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Rows, always, system_relation
+from headrace.statements.system.relation import Reference, Rows, always, system_relation
 
 _RELATIONS: dict[str, tuple[Labels, str]] = {
     "query_metrics": (
@@ -31,6 +31,8 @@ _RELATIONS: dict[str, tuple[Labels, str]] = {
     always("query_id"),
     always("time", TIMESTAMP),
     *(Column(metric.name, metric.type) for metric in HISTORY),
+    key=("query_id", "time"),
+    references=(Reference("query", "queries", ("query_id",), "metrics_history"),),
     doc="The metrics of each query over the last hours, a row for each `HEADRACE_METRICS_INTERVAL_S`: for charts.",
 )
 def query_metrics_history(run: Execution) -> Rows:
@@ -44,6 +46,8 @@ def _register(name: str, labels: Labels, doc: str) -> None:
         always("query_id"),
         *map(always, labels),
         *(Column(metric.name, metric.type) for metric in labelled(labels)),
+        key=("query_id", *labels),
+        references=(Reference("query", "queries", ("query_id",), name.removeprefix("query_")),),
         doc=doc,
     )
     def rows(run: Execution) -> Rows:

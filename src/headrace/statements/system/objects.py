@@ -16,7 +16,7 @@ from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
 from headrace.formats.protobuf_schema import of_set
 from headrace.statements.base import Execution
 from headrace.statements.copying import download_path
-from headrace.statements.system.relation import Rows, always, system_relation
+from headrace.statements.system.relation import Reference, Rows, always, owned, system_relation
 
 _READY = "ready"
 """What is created answered then: nothing is created otherwise."""
@@ -30,6 +30,7 @@ _OWNED = (always("owner"), always("created_at", TIMESTAMP), always("updated_at",
     Column("description", VARCHAR),
     Column("profile_image_uri", VARCHAR),
     always("created_at", TIMESTAMP),
+    key=("id",),
     doc="The server's one organization.",
 )
 def organizations(run: Execution) -> Rows:
@@ -43,6 +44,8 @@ def organizations(run: Execution) -> Rows:
     always("owner"),
     always("created_at", TIMESTAMP),
     always("is_default", BOOLEAN),
+    key=("name",),
+    references=(owned("databases"),),
     doc=(
         "The databases. In databases, schemas and stores, `is_default` marks the default of your sessions; "
         "if you set none, the server's default."
@@ -68,6 +71,11 @@ def databases(run: Execution) -> Rows:
     always("created_at", TIMESTAMP),
     always("managed_access", BOOLEAN),
     always("is_default", BOOLEAN),
+    key=("database_name", "name"),
+    references=(
+        owned("schemas"),
+        Reference("database", "databases", ("database_name",), "schemas"),
+    ),
     doc=(
         "The schemas of all databases. With `managed_access`, the owner of the schema grants the privileges "
         "on its objects."
@@ -98,6 +106,11 @@ def schemas(run: Execution) -> Rows:
     *_OWNED,
     always("store_type"),
     always("is_default", BOOLEAN),
+    key=("name",),
+    references=(
+        owned("stores"),
+        Reference("schema_registry", "schema_registries", ("schema_registry_name",), "stores"),
+    ),
     doc=(
         "The stores. `type` is the word that the public clients know, `store_type` the one of LIST STORES, "
         "which differs for PostgreSQL. `status` is `ready`, since a store answered when it was created, or "
@@ -130,6 +143,8 @@ def stores(run: Execution) -> Rows:
     always("status"),
     always("url"),
     *_OWNED,
+    key=("name",),
+    references=(owned("schema_registries"),),
     doc="The schema registries.",
 )
 def schema_registries(run: Execution) -> Rows:
@@ -155,6 +170,8 @@ def schema_registries(run: Execution) -> Rows:
     always("type"),
     always("url"),
     Column("tags", VARCHAR),
+    key=("name",),
+    references=(owned("descriptor_sources"),),
     doc=(
         "The descriptor sources. LIST DESCRIPTORS shows their messages. `type` is always Protobuf, `url` is "
         "the server's path of the file; `tags` is NULL."
@@ -183,6 +200,11 @@ def descriptor_sources(run: Execution) -> Rows:
     always("message"),
     always("owner"),
     always("created_at", TIMESTAMP),
+    key=("name",),
+    references=(
+        owned("descriptors"),
+        Reference("source", "descriptor_sources", ("source_name",), "descriptors"),
+    ),
     doc=(
         "The messages of the descriptor sources. `name` is the name that relations use: the source, a point, "
         "and the `message` with its package."
@@ -202,6 +224,8 @@ def descriptors(run: Execution) -> Rows:
     always("name"),
     always("relations", INTEGER),
     always("relation_fqns"),
+    key=("store_name", "name"),
+    references=(Reference("store", "stores", ("store_name",), "entities"),),
     doc=(
         "The entities of relations, with the number and the names of the relations, separated by commas. The "
         "stores are not contacted: LIST ENTITIES shows all entities of a store."
@@ -222,6 +246,8 @@ def entities(run: Execution) -> Rows:
     Column("description", VARCHAR),
     always("status"),
     *_OWNED,
+    key=("name",),
+    references=(owned("secrets"),),
     doc="The secrets, without their values.",
 )
 def secrets(run: Execution) -> Rows:
@@ -246,6 +272,30 @@ def secrets(run: Execution) -> Rows:
     Column("entity", VARCHAR),
     always("relation_name"),
     always("type"),
+    key=("database_name", "schema_name", "name"),
+    references=(
+        owned("relations"),
+        Reference("database", "databases", ("database_name",), "relations"),
+        Reference(
+            "schema",
+            "schemas",
+            (
+                "database_name",
+                "schema_name",
+            ),
+            "relations",
+        ),
+        Reference("store", "stores", ("store_name",), "relations"),
+        Reference(
+            "store_entity",
+            "entities",
+            (
+                "store_name",
+                "entity",
+            ),
+            "relations_over",
+        ),
+    ),
     doc=(
         "The relations of all databases. `fqn` is the full name, each part in double quotes; `relation_type` "
         "is `stream`, `changelog`, `table` or `materialized_view`; `primary_key` lists its columns, "
@@ -283,6 +333,19 @@ def relations(run: Execution) -> Rows:
     always("nullable", BOOLEAN),
     always("is_primary_key", BOOLEAN),
     always("position", INTEGER),
+    key=("database_name", "schema_name", "relation_name", "position"),
+    references=(
+        Reference(
+            "relation",
+            "relations",
+            (
+                "database_name",
+                "schema_name",
+                "relation_name",
+            ),
+            "columns",
+        ),
+    ),
     doc="The columns of all relations; `position` counts from 1.",
 )
 def relation_columns(run: Execution) -> Rows:
@@ -307,6 +370,8 @@ def relation_columns(run: Execution) -> Rows:
     always("created_at", TIMESTAMP),
     always("is_current", BOOLEAN),
     always("is_available", BOOLEAN),
+    key=("name",),
+    references=(owned("roles"),),
     doc=(
         "The roles, which are visible to everybody. `is_current` marks the active role, `is_available` the "
         "roles that you can use or that the active role can grant."
@@ -344,6 +409,11 @@ def roles(run: Execution) -> Rows:
     Column("created_at", TIMESTAMP),
     Column("updated_at", TIMESTAMP),
     Column("properties", VARCHAR),
+    key=("name", "signature"),
+    references=(
+        owned("functions"),
+        Reference("source", "function_sources", ("source_name",), "functions"),
+    ),
     doc=(
         "The functions: built-in functions, and functions of users. `kind` is "
         "`scalar`, `table` or `aggregate`; `max_arguments` is NULL if any number is allowed; `in_views`: a SELECT of "
@@ -406,6 +476,8 @@ def _made(function: UserFunction) -> tuple[object, ...]:
     always("classes", INTEGER),
     *_OWNED,
     always("url"),
+    key=("name",),
+    references=(owned("function_sources"),),
     doc=(
         "The function sources: uploaded JARs, with their numbers of bytes and classes, and the server's path "
         "of the file."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace.catalog.access import Privilege
@@ -29,21 +30,59 @@ _EVERYBODY = "public"
 
 
 @dataclass(frozen=True)
+class Reference:
+    """Columns that contain the key of a row of another relation of the same schema, or of `targets`, which identify a row there too.
+
+    `name` is the name of the link, and `reverse` that of the link back to all rows that refer to a row (None: there is none). With `when`,
+    a column and its value, only rows with that value refer.
+    """
+
+    name: str
+    relation: str
+    columns: tuple[str, ...]
+    reverse: str | None = None
+    targets: tuple[str, ...] | None = None
+    when: tuple[str, str] | None = None
+
+
+def owned(name: str) -> Reference:
+    """Return the reference of the objects in the relation `name` to the roles that own them."""
+    return Reference("owner_role", "roles", ("owner",), f"owned_{name}")
+
+
+@dataclass(frozen=True)
 class SystemRelation:
     """A relation whose rows are computed when it is read: `rows` returns the current rows, with times as aware datetimes.
 
     The relations of `information_schema` exist in every database: the execution's context contains the database. With `needs`, only roles
-    with that privilege on the organization may read the relation. `matching` is for relations that show a limited number of rows: it
-    returns at least the rows that meet the conditions, and the limit applies to its result.
+    with that privilege on the organization may read the relation. `key` are the columns that identify a row, and `references` lead to rows
+    of other relations: generated interfaces page and link rows by them. `matching` is for relations whose rows are many or in a database:
+    it returns at least the rows that meet the conditions; if the relation shows a limited number of rows, the limit applies to its result.
     """
 
     schema: str
     name: str
     doc: str
     columns: tuple[Column, ...]
+    key: tuple[str, ...]
     rows: Callable[[Execution], Rows]
+    references: tuple[Reference, ...] = ()
     needs: Privilege | None = None
     matching: Callable[[Execution, Sequence[Condition]], Rows] | None = None
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """The place of each column in a row."""
+        return {column.name: place for place, column in enumerate(self.columns)}
+
+    @property
+    def requirement(self) -> Requirement | None:
+        """The privilege that a role needs to read the relation; None if every role may."""
+        return Requirement(self.needs) if self.needs is not None else None
+
+    def read(self, run: Execution, conditions: Sequence[Condition] = ()) -> Rows:
+        """Return the current rows, at least those that meet the conditions."""
+        return self.rows(run) if self.matching is None else self.matching(run, conditions)
 
     def relation(self, database: str) -> Relation:
         """Return the relation of a database, as binding sees it."""
@@ -66,7 +105,9 @@ RELATIONS: dict[tuple[str, str], SystemRelation] = {}
 def system_relation(
     name: str,
     *columns: Column,
+    key: Sequence[str],
     doc: str,
+    references: Sequence[Reference] = (),
     schema: str = SYSTEM_SCHEMA,
     needs: Privilege | None = None,
     matching: Callable[[Execution, Sequence[Condition]], Rows] | None = None,
@@ -76,7 +117,9 @@ def system_relation(
     def register(rows: Callable[[Execution], Rows]) -> Callable[[Execution], Rows]:
         if (schema, name) in RELATIONS:
             raise InternalError(f"two system relations {schema}.{name}")
-        RELATIONS[schema, name] = SystemRelation(schema, name, doc, columns, rows, needs, matching)
+        RELATIONS[schema, name] = SystemRelation(
+            schema, name, doc, columns, tuple(key), rows, tuple(references), needs, matching
+        )
         return rows
 
     return register
@@ -108,7 +151,7 @@ class SystemLookup:
         system = system_relation_of(name)
         policy = self.stored.policy
         if system is not None:
-            needed = Requirement(system.needs) if system.needs is not None else None
+            needed = system.requirement
             if self.role is not None and needed is not None and not policy.fulfils(self.role, needed):
                 raise refusal(policy, self.role, needed)
             return system.relation(name.database)
@@ -188,8 +231,7 @@ def arrow_type(kind: DataType) -> pyarrow.DataType:
 def _table(relation: SystemRelation, run: Execution, conditions: Sequence[Condition]) -> pyarrow.Table:
     import pyarrow
 
-    rows = relation.rows(run) if relation.matching is None else relation.matching(run, conditions)
-    columns = transposed(rows, len(relation.columns))
+    columns = transposed(relation.read(run, conditions), len(relation.columns))
     arrays = [
         # In DuckDB, a time with a zone is another type; Headrace's times are UTC without a zone.
         pyarrow.array(values, pyarrow.timestamp("us", "UTC")).cast(arrow_type(column.type))
