@@ -25,7 +25,7 @@ class EntityDescription:
     """An entity as its store describes it.
 
     `layout` contains the numbers of its parts, such as partitions, by their names in `StoreDescriptor.layout`. `columns` and `key`
-    describe rows; they are empty for records, which the store does not type.
+    describe rows; they are empty for records, which the store does not type. `notes` are remarks on columns that the store inferred.
     """
 
     path: EntityPath
@@ -33,6 +33,7 @@ class EntityDescription:
     configs: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
     key: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,25 @@ class Printer(Protocol):
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Records of an entity as bytes. `header` is the line with the names of the columns, if the entity has such a line."""
+
+    records: tuple[bytes, ...]
+    header: bytes | None = None
+
+
+class Sampler(Protocol):
+    """Facet of a store whose records carry no schema: a sample of them shows their columns."""
+
+    def sample(
+        self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader, *, from_start: bool
+    ) -> Sample:
+        """Return at most `sampling.RECORDS_MAX` records of all parts of an entity, the newest or the oldest ones. `reader` has the type's
+        properties of scope RELATION. Raises UserError 3D007 when there is no such entity."""
+        ...
+
+
+@dataclass(frozen=True)
 class EntityPattern:
     """Pattern of a path for several entities: a stream reads them together, and no query can write to it.
 
@@ -260,6 +280,7 @@ class StoreDescriptor:
     inserter: Inserter | None = None
     printer: Printer | None = None
     print_options: TakeOptions = no_options
+    sampler: Sampler | None = None
     no_streams: str | None = None
     jars: str | None = None
     client_label: str | None = None

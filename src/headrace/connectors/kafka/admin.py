@@ -26,6 +26,7 @@ from headrace.connectors.base import (
     PrintStart,
     RecordSink,
     RecordSource,
+    Sample,
     StoreDescriptor,
 )
 from headrace.connectors.kafka import options
@@ -33,6 +34,7 @@ from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic
 from headrace.connectors.kafka.failures import of_client
 from headrace.connectors.kafka.patterns import pattern
+from headrace.connectors.kafka.sampling import sampled
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
@@ -109,6 +111,19 @@ class KafkaClient:
             producer.flush(REQUEST_TIMEOUT_S + 1)
             if failures:
                 raise KafkaException(failures[0])
+
+    def sample(
+        self,
+        store: Mapping[str, str],
+        path: EntityPath,
+        reader: PropertyReader,  # noqa: ARG002
+        *,
+        from_start: bool,
+    ) -> Sample:
+        topic = _name(path)
+        partitions = self.describe_entity(store, path).layout["partitions"]
+        with _classified(store, topic):
+            return Sample(sampled(store, topic, partitions, from_start=from_start))
 
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
@@ -192,6 +207,7 @@ KAFKA = StoreDescriptor(
     inserter=_CLIENT,
     printer=_CLIENT,
     print_options=options.print_options,
+    sampler=_CLIENT,
 )
 CONFLUENT_KAFKA = replace(KAFKA, type="confluent_kafka", label="ConfluentKafka")
 """Kafka as Confluent runs it: by another name of the dialect, and in nothing else another."""

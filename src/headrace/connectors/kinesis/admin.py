@@ -16,6 +16,7 @@ from headrace.connectors.base import (
     PrintStart,
     RecordSink,
     RecordSource,
+    Sample,
     StoreDescriptor,
 )
 from headrace.connectors.kinesis import options
@@ -31,6 +32,7 @@ from headrace.connectors.kinesis.reader import (
     of_shards,
     shard_id,
 )
+from headrace.connectors.kinesis.sampling import sampled
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
@@ -100,6 +102,18 @@ class KinesisStreams:
         stream = options.stream_of(path)
         with classified(store, stream):
             kinesis(store).put_record(**address(store, stream), PartitionKey=partition_key(key), Data=value)
+
+    def sample(
+        self,
+        store: Mapping[str, str],
+        path: EntityPath,
+        reader: PropertyReader,  # noqa: ARG002
+        *,
+        from_start: bool,
+    ) -> Sample:
+        name = options.stream_of(path)
+        with classified(store, name):
+            return Sample(sampled(Stream(store, name), from_start=from_start))
 
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
@@ -196,4 +210,5 @@ KINESIS = StoreDescriptor(
     entities=_streams,
     inserter=_streams,
     printer=_streams,
+    sampler=_streams,
 )
