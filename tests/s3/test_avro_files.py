@@ -33,7 +33,8 @@ def test_blocks_come_whole_and_counted(codec: str) -> None:
 def test_a_file_says_its_columns(s3: S3Client, seed: str) -> None:
     s3.put(f"{seed}/a", written(pa.table({"id": [1, None], "who": ["Ann", None], "far": [0.5, 1.5]})))
     (file,) = files(s3.boto, s3.bucket, f"{seed}/")
-    kind, columns = reading.columns_of(s3.boto, s3.bucket, file)
+    content = reading.content_of(s3.boto, s3.bucket, file)
+    kind, columns = content.format, content.columns
     assert kind == "avro"
     assert [(column.name, str(column.type), column.nullable) for column in columns] == [
         ("id", "BIGINT", True),
@@ -42,7 +43,7 @@ def test_a_file_says_its_columns(s3: S3Client, seed: str) -> None:
     ]
     s3.put(f"{seed}/b", framed(record_schema(id="long", either=["int", "string"]), [], "null"))
     _, other = files(s3.boto, s3.bucket, f"{seed}/")
-    assert reading.columns_of(s3.boto, s3.bucket, other) == ("avro", ())
+    assert reading.content_of(s3.boto, s3.bucket, other) == reading.Content("avro")
     ((schema, block),) = reading.blocks(s3.boto, s3.bucket, file)
     assert (block.count, '"who"' in schema) == (2, True)
 

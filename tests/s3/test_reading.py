@@ -117,7 +117,8 @@ def test_types_of_parquet(s3: S3Client, seed: str) -> None:
     }
     s3.put_parquet(f"{seed}/types", pa.table({name: array for name, (array, _) in arrays.items()}))
     file = stored_file(s3, f"{seed}/types")
-    kind, columns = reading.columns_of(s3.boto, s3.bucket, file)
+    content = reading.content_of(s3.boto, s3.bucket, file)
+    kind, columns = content.format, content.columns
     assert kind == "parquet"
     assert {column.name: str(column.type) for column in columns} == {
         name: text for name, (_, text) in arrays.items()
@@ -178,7 +179,7 @@ def test_times_of_int96_are_not_wrapped(s3: S3Client, seed: str, year: int) -> N
     values = pa.array([moment.replace(tzinfo=None)], pa.timestamp("us"))
     key = f"{seed}/int96"
     assert _column(s3, key, values, "TIMESTAMP", use_deprecated_int96_timestamps=True) == [moment]
-    assert reading.columns_of(s3.boto, s3.bucket, stored_file(s3, key))[1][0].type == TIMESTAMP
+    assert reading.content_of(s3.boto, s3.bucket, stored_file(s3, key)).columns[0].type == TIMESTAMP
 
 
 @pytest.mark.parametrize(
@@ -272,13 +273,14 @@ def test_what_is_no_parquet(s3: S3Client, seed: str) -> None:
 
 def test_columns_of_lines(s3: S3Client, seed: str) -> None:
     s3.put(f"{seed}/a.json.gz", gzip.compress(b'{"a": 1, "b": {"c": [1.5]}}\n{"a": 2, "d": null}\n'))
-    kind, columns = reading.columns_of(s3.boto, s3.bucket, stored_file(s3, f"{seed}/a.json.gz"))
+    content = reading.content_of(s3.boto, s3.bucket, stored_file(s3, f"{seed}/a.json.gz"))
+    kind, columns = content.format, content.columns
     assert (kind, [str(column.type) for column in columns]) == (
         "json",
         ["BIGINT", "STRUCT<c ARRAY<DOUBLE>>", "VARCHAR"],
     )
     s3.put(f"{seed}/a.csv", "a,b\n")
-    assert reading.columns_of(s3.boto, s3.bucket, stored_file(s3, f"{seed}/a.csv")) == ("csv", ())
+    assert reading.content_of(s3.boto, s3.bucket, stored_file(s3, f"{seed}/a.csv")) == reading.Content("csv")
 
 
 def test_what_is_no_data_is_not_found(s3: S3Client, store: Store, seed: str) -> None:

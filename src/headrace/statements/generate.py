@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.policy import Requirement
@@ -26,8 +27,9 @@ async def generate_ddl(statement: GenerateDdl, run: Execution) -> Outcome:
     bare = CreateRelation(
         statement.span, statement.text, statement.kind, statement.name, (), (), statement.properties
     )
-    listed = await asyncio.to_thread(with_columns, bare, run, store, kind)
-    return Outcome(result([("Statement", VARCHAR)], [(_laid_out(listed),)]))
+    listed, notes = await asyncio.to_thread(with_columns, bare, run, store, kind)
+    remarks = "".join(f"-- {note}\n" for note in notes)
+    return Outcome(result([("Statement", VARCHAR)], [(remarks + _laid_out(listed),)]))
 
 
 @handles(GenerateColumns, requires=_usage)
@@ -40,7 +42,7 @@ async def generate_columns(statement: GenerateColumns, run: Execution) -> Outcom
         (column.name, str(column.type), column.nullable, column.name in inference.primary_key)
         for column in inference.columns
     ]
-    return Outcome(result(titles, rows))
+    return Outcome(replace(result(titles, rows), message="; ".join(inference.notes) or None))
 
 
 def _laid_out(statement: CreateRelation) -> str:

@@ -1,6 +1,7 @@
-"""The columns of an entity that a statement does not list: from its store, or from the schema registry. Source: dialect section 9.
+"""The columns of an entity that a statement does not list: from its store, from the schema registry, or from a sample of its records.
 
-A registry has the schemas of a topic's records under the subjects `<topic>-value` and `<topic>-key`.
+Source: dialect section 9. A registry has the schemas of a topic's records under the subjects `<topic>-value` and `<topic>-key`. Records of
+JSON and CSV carry no schema, so that a sample is read (ADR 73).
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from typing import Literal
 
 from headrace.analyzer import properties as dialect
 from headrace.catalog.objects import Store
-from headrace.connectors.base import StoreDescriptor
+from headrace.connectors.base import Sampler, StoreDescriptor
 from headrace.connectors.schema_registry.client import RegisteredSchema, RegistryClient
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import EntityPath, Identifier, path_text
-from headrace.core.properties import PropertyReader, Scope, of_scope
+from headrace.core.properties import PropertyReader, Scope, of_scope, value_of
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, DataType, Struct
@@ -22,6 +23,7 @@ from headrace.formats.avro_schema import columns_of, type_of
 from headrace.formats.known import AnyFormat
 from headrace.formats.protobuf import Protobuf
 from headrace.formats.protobuf_schema import Descriptors, decoded, of_text
+from headrace.formats.sampling import csv_columns, json_columns
 from headrace.planner.keys import WITH_SCHEMAS
 from headrace.planner.sink_properties import SchemaPlaces, named_format, subject
 from headrace.sql.ast import Properties, Property
@@ -33,17 +35,21 @@ _LIST_THEM = "List the columns: (name TYPE, …)."
 
 @dataclass(frozen=True)
 class Inferred:
-    """Inferred rows of an entity; `key_type` is set if only the type of the records' keys is known."""
+    """Inferred rows of an entity; `key_type` is set if only the type of the records' keys is known.
+
+    `notes` are remarks on what a sample leaves open.
+    """
 
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
     key_type: DataType | None = None
+    notes: tuple[str, ...] = ()
 
 
 def with_columns(
     statement: CreateRelation, run: Execution, store: Store, kind: StoreDescriptor
-) -> CreateRelation:
-    """Return the statement with the columns and key that its store or registry reports. Blocks.
+) -> tuple[CreateRelation, tuple[str, ...]]:
+    """Return the statement with the columns and key that its store, its registry or a sample shows, and remarks on them. Blocks.
 
     Raises UserError 0A000 (no source of columns), 3D009 or 3D010 (no registry, no subject), 3D021, 42P16, and the errors of the store or
     the registry.
@@ -51,7 +57,8 @@ def with_columns(
     inference = inferred(statement.properties, run, store, kind, statement.name.last.name)
     changelog = statement.kind == "CHANGELOG"
     if kind.row_source is not None and kind.row_source.changes and statement.kind == "STREAM":
-        inference = Inferred(change_columns(inference.columns, kind.row_source.metadata))
+        columns = change_columns(inference.columns, kind.row_source.metadata)
+        inference = Inferred(columns, notes=inference.notes)
     if changelog and not inference.primary_key:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
@@ -64,7 +71,7 @@ def with_columns(
     if inference.key_type is not None and span is not None:
         key = Property(dialect.KEY_TYPE.name, str(inference.key_type), span)
         properties = Properties((*properties.entries, key))
-    return replace(
+    completed = replace(
         statement,
         columns=tuple(
             ColumnDefinition(Identifier(column.name), column.type, column.nullable)
@@ -73,6 +80,7 @@ def with_columns(
         primary_key=() if statement.kind == "STREAM" else tuple(map(Identifier, inference.primary_key)),
         properties=properties,
     )
+    return completed, inference.notes
 
 
 def change_columns(columns: tuple[Column, ...], metadata: Struct) -> tuple[Column, ...]:
@@ -104,8 +112,14 @@ def inferred(
             f"{path_text(entity)!r} matches several entities, whose columns may differ",
             hint=_LIST_THEM,
         )
-    if kind.record_source is None and kind.record_sink is None:
-        admin = facet(kind.entities, kind, "to infer columns", None)
+    span = reader.span(dialect.VALUE_FORMAT)
+    name = value_of(properties.entries, dialect.VALUE_FORMAT)
+    rows = kind.record_source is None and kind.record_sink is None
+    if kind.sampler is not None and (name == "csv" or (name == "json" and not rows)):
+        inference = _sampled(kind.sampler, entity, store, reader, name)
+        return inference if rows else _with_key(inference, entity, reader, run, store)
+    if rows:
+        admin = facet(kind.entities, kind, "the inference of columns", None, _LIST_THEM)
         described = admin.describe_entity(store.properties, entity)
         if not described.columns:
             raise UserError(
@@ -113,14 +127,12 @@ def inferred(
                 f"the store has no columns for {path_text(entity)}",
                 hint=_LIST_THEM,
             )
-        return Inferred(described.columns, described.key)
-    span = reader.span(dialect.VALUE_FORMAT)
-    name = reader.take(dialect.VALUE_FORMAT)
+        return Inferred(described.columns, described.key, notes=described.notes)
     if name not in WITH_SCHEMAS:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "columns can be inferred for AVRO and PROTOBUF records only, from the schema of a registry or a "
-            "descriptor source",
+            "columns can be inferred for AVRO and PROTOBUF records, from the schema of a registry or a descriptor "
+            "source, and for JSON and CSV records, from a sample",
             hint=_LIST_THEM,
             span=span,
         )
@@ -130,10 +142,40 @@ def inferred(
             _client(run, store)
         value = named_format(name, reader, dialect.VALUE_DESCRIPTOR, places, span)
         columns = _columns(value, run, store, _subject(reader, value, entity, "value"))
-        return _with_key(columns, entity, reader, places, run, store)
+        return _with_key(Inferred(columns), entity, reader, run, store)
     except HeadraceError as error:
         error.span = error.span or span
         raise
+
+
+def _sampled(
+    sampler: Sampler, entity: EntityPath, store: Store, reader: PropertyReader, name: str
+) -> Inferred:
+    """Return the columns of a sample. Raises UserError 42P16 for an entity without records, 22P02 for records of another format."""
+    span = reader.span(dialect.VALUE_FORMAT)
+    from_start = reader.take(dialect.POSITION) == "earliest"
+    sample = sampler.sample(store.properties, entity, reader, from_start=from_start)
+    if not sample.records:
+        raise UserError(
+            SqlState.INVALID_RELATION_DEFINITION,
+            f"{path_text(entity)!r} has no records from which columns can be inferred",
+            hint=f"{_LIST_THEM} Or write a record first, for example with INSERT INTO ENTITY.",
+            span=span,
+        )
+    try:
+        if name == "csv":
+            delimiter = reader.take(dialect.DELIMITER) or ","
+            sampled = csv_columns(sample.records, delimiter, sample.header)
+        else:
+            sampled = json_columns(sample.records)
+    except ValueError as error:
+        raise UserError(
+            SqlState.INVALID_RECORD,
+            f"none of {len(sample.records)} sampled records of {path_text(entity)!r} is {name.upper()} with columns: {error}",
+            hint=f"Check 'value.format', or {_LIST_THEM[0].lower()}{_LIST_THEM[1:]}",
+            span=span,
+        ) from None
+    return Inferred(sampled.columns, notes=(f"inferred from {sampled.records} records", *sampled.notes))
 
 
 def _subject(
@@ -163,17 +205,17 @@ def _messages(layout: Protobuf, run: Execution, store: Store, subject: str) -> t
 
 
 def _with_key(
-    columns: tuple[Column, ...],
+    inference: Inferred,
     entity: EntityPath,
     reader: PropertyReader,
-    places: SchemaPlaces,
     run: Execution,
     store: Store,
 ) -> Inferred:
     name, span = reader.take(dialect.KEY_FORMAT), reader.span(dialect.KEY_FORMAT)
     stated = any(reader.is_set(spec) for spec in (dialect.KEY_TYPE, dialect.KEY_COLUMNS))
     if stated or name not in WITH_SCHEMAS:
-        return Inferred(columns)
+        return inference
+    places = SchemaPlaces(store.schema_registry, run.descriptors)
     layout = named_format(name, reader, dialect.KEY_DESCRIPTOR, places, span)
     subject = _subject(reader, layout, entity, "key")
     if isinstance(layout, Protobuf):
@@ -184,9 +226,9 @@ def _with_key(
         schema = _latest(client, subject, layout.label)
         key_type = type_of(schema.text, client.resolved(schema))
     names = tuple(name for name, _ in key_type.fields) if isinstance(key_type, Struct) else ()
-    of_value = {column.name: column.type for column in columns}
+    of_value = {column.name: column.type for column in inference.columns}
     fits = isinstance(key_type, Struct) and all(of_value.get(name) == item for name, item in key_type.fields)
-    return Inferred(columns, names if fits else (), key_type)
+    return replace(inference, primary_key=names if fits else (), key_type=key_type)
 
 
 def _client(run: Execution, store: Store) -> RegistryClient:

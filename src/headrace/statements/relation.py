@@ -118,9 +118,9 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
     store, kind = run.store(store_name(statement.properties))
     if statement.kind == "TABLE":
         refuse_without_tables(kind, statement.span)
-        statement = _with_columns(statement, run, store, kind)
+        statement, note = _with_columns(statement, run, store, kind)
         relation, make = declared_table(statement, _schema(statement), run, store, kind)
-        return Declared(relation, make)
+        return Declared(relation, make, note=note)
     if kind.source is None and kind.record_sink is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -128,7 +128,7 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
             hint="Use CREATE TABLE.",
             span=statement.properties.span(dialect.STORE.name) or statement.name.span,
         )
-    statement = _with_columns(statement, run, store, kind)
+    statement, note = _with_columns(statement, run, store, kind)
     specs = of_scope((*dialect.DIALECT, *kind.properties), Scope.RELATION)
     reader = PropertyReader(statement.properties.entries, specs, what=f"a {statement.kind.lower()}")
     relation = _defined(statement, run, store, kind, reader)
@@ -160,17 +160,22 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
             read.options,
             relation.kind is RelationKind.CHANGELOG,
         )
-    return Declared(relation, make, layout, _folding_note(statement))
+    return Declared(relation, make, layout, note + _folding_note(statement))
 
 
 def _with_columns(
     statement: CreateRelation, run: Execution, store: Store, kind: StoreDescriptor
-) -> CreateRelation:
+) -> tuple[CreateRelation, str]:
     if statement.columns:
-        return statement
+        return statement, ""
     if run.checking:
         raise UncheckedError
-    return with_columns(statement, run, store, kind)
+    completed, notes = with_columns(statement, run, store, kind)
+    if not notes:
+        return completed, ""
+    # Nobody reads the columns before they take effect, and a sample does not prove that later records have a value.
+    columns = tuple(replace(column, nullable=True) for column in completed.columns)
+    return replace(completed, columns=columns), f"; its columns were {'; '.join(notes)}"
 
 
 def _folding_note(statement: CreateRelation) -> str:

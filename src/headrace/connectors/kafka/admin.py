@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import time
 import uuid
@@ -26,6 +27,7 @@ from headrace.connectors.base import (
     PrintStart,
     RecordSink,
     RecordSource,
+    Sample,
     StoreDescriptor,
 )
 from headrace.connectors.kafka import options
@@ -33,6 +35,7 @@ from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic
 from headrace.connectors.kafka.failures import of_client
 from headrace.connectors.kafka.patterns import pattern
+from headrace.connectors.kafka.sampling import sampled
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader
@@ -109,6 +112,19 @@ class KafkaClient:
             producer.flush(REQUEST_TIMEOUT_S + 1)
             if failures:
                 raise KafkaException(failures[0])
+
+    def sample(
+        self,
+        store: Mapping[str, str],
+        path: EntityPath,
+        reader: PropertyReader,  # noqa: ARG002
+        *,
+        from_start: bool,
+    ) -> Sample:
+        topic = _name(path)
+        partitions = self.describe_entity(store, path).layout["partitions"]
+        with _classified(store, topic):
+            return Sample(sampled(store, topic, partitions, from_start=from_start))
 
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
@@ -192,6 +208,8 @@ KAFKA = StoreDescriptor(
     inserter=_CLIENT,
     printer=_CLIENT,
     print_options=options.print_options,
+    print_positions=True,
+    sampler=_CLIENT,
 )
 CONFLUENT_KAFKA = replace(KAFKA, type="confluent_kafka", label="ConfluentKafka")
 """Kafka as Confluent runs it: by another name of the dialect, and in nothing else another."""
@@ -218,7 +236,10 @@ def _assign(
     start: PrintStart,
 ) -> None:
     topic = _name(description.path)
-    partitions = [TopicPartition(topic, number) for number in range(description.layout["partitions"])]
+    present = range(description.layout["partitions"])
+    start.refuse_missing(present)
+    chosen = sorted(start.partitions) if start.partitions is not None else present
+    partitions = [TopicPartition(topic, number) for number in chosen]
     explicit = options.starting_offsets(start.options)
     with _classified(properties, topic):
         if isinstance(start.at, int):
@@ -253,7 +274,16 @@ def _printed(message: Message) -> PrintedRecord:
         raise KafkaException(problem)
     _, timestamp = message.timestamp()
     metadata = f"partition {message.partition()}, offset {message.offset()}, timestamp {timestamp}"
-    return PrintedRecord(_text(message.key()), _text(message.value()), metadata)
+    headers: list[tuple[str, bytes | None]] = message.headers() or []  # type: ignore[assignment]  # its type allows a dict
+    return PrintedRecord(
+        _text(message.key()),
+        _text(message.value()),
+        metadata,
+        partition=message.partition(),
+        offset=str(message.offset()),
+        timestamp_ms=timestamp,
+        headers=json.dumps({name: _text(value) for name, value in headers}, ensure_ascii=False),
+    )
 
 
 def _text(data: bytes | None) -> Cell:

@@ -16,6 +16,7 @@ from headrace.connectors.base import (
     PrintStart,
     RowSink,
     RowSource,
+    Sample,
     StoreDescriptor,
     TableSource,
 )
@@ -24,6 +25,7 @@ from headrace.connectors.s3.client import File, files, s3
 from headrace.connectors.s3.failures import classified
 from headrace.connectors.s3.reading import Part
 from headrace.connectors.s3.types import stored_type
+from headrace.connectors.sampling import RECORDS_MAX
 from headrace.connectors.table_printing import SAMPLE_ROWS, refuse_time
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
@@ -94,13 +96,28 @@ class S3Folders:
             count, size, newest = 0, 0, None
             for file in _files(client, bucket, prefix):
                 count, size = count + 1, size + file.size
-                if newest is None or (file.modified_ms, file.key) > (newest.modified_ms, newest.key):
+                if newest is None or _age(file) > _age(newest):
                     newest = file
             if newest is None:
                 raise _missing(path)
-            kind, columns = reading.columns_of(client, bucket, newest)
-        configs = {"format": kind, "files": str(count), "bytes": str(size), "newest": newest.key}
-        return EntityDescription(path, configs=configs, columns=columns)
+            content = reading.content_of(client, bucket, newest)
+        configs = {"format": content.format, "files": str(count), "bytes": str(size), "newest": newest.key}
+        return EntityDescription(path, configs=configs, columns=content.columns, notes=content.notes)
+
+    def sample(
+        self, store: Mapping[str, str], path: EntityPath, reader: PropertyReader, *, from_start: bool
+    ) -> Sample:
+        """Return the first lines of the newest or the oldest file."""
+        bucket, prefix = options.folder_of(store, path)
+        with classified(store, bucket):
+            client = s3(store)
+            listed = sorted(_files(client, bucket, prefix), key=_age)
+            if not listed:
+                raise _missing(path)
+            lines = reading.lines_of(reading.head_of(client, bucket, listed[0 if from_start else -1]))
+        if reader.take(options.HEADER) and lines:
+            return Sample(tuple(lines[1 : RECORDS_MAX + 1]), lines[0])
+        return Sample(tuple(lines[:RECORDS_MAX]))
 
     def create_entity(
         self,
@@ -157,16 +174,16 @@ def _rows(store: Mapping[str, str], path: EntityPath) -> Iterator[PrintedRecord]
         client = s3(store)
         for file in _files(client, bucket, prefix):
             whole = Part(file, 0, file.size)
-            kind, columns = reading.columns_of(client, bucket, file)
-            if kind == "avro":
+            content = reading.content_of(client, bucket, file)
+            if content.format == "avro":
                 raise UserError(
                     SqlState.FEATURE_NOT_SUPPORTED,
                     f"the file {file.key} is of AVRO, whose records are read by queries only",
                     hint="CREATE STREAM over the folder, and SELECT.",
                 )
             rows = (
-                _of_parquet(client, bucket, whole, columns)
-                if kind == "parquet"
+                _of_parquet(client, bucket, whole, content.columns)
+                if content.format == "parquet"
                 else _of_lines(client, bucket, whole)
             )
             for text, position in rows:
@@ -189,6 +206,10 @@ def _of_lines(client: Any, bucket: str, whole: Part) -> Iterator[tuple[str, int]
 
 def _shown(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _age(file: File) -> tuple[int, str]:
+    return file.modified_ms, file.key
 
 
 def _files(client: Any, bucket: str, prefix: str) -> Iterator[File]:
@@ -314,4 +335,5 @@ S3 = StoreDescriptor(
     table_source=TableSource(options=options.table_options, check=_check_table),
     entities=_folders,
     printer=_folders,
+    sampler=_folders,
 )

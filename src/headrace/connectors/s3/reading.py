@@ -6,23 +6,25 @@ import codecs
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import json, parquet
+from pyarrow import parquet
 
 from headrace.connectors.s3 import avro_files
 from headrace.connectors.s3.casting import cast
 from headrace.connectors.s3.client import File
 from headrace.connectors.s3.partitions import values_of
 from headrace.connectors.s3.types import arrow_type, of_arrow
+from headrace.connectors.sampling import RECORDS_MAX
 from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, Struct
 from headrace.formats import avro_schema
+from headrace.formats.sampling import json_columns
 
 METADATA = Struct((("bucket", VARCHAR), ("file", VARCHAR), ("position", BIGINT)))
 """Where a row stands: the byte at which its line begins, or its number in a file of Parquet or Avro."""
@@ -270,38 +272,61 @@ def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
 # --- columns of files
 
 
-def columns_of(client: Any, bucket: str, file: File) -> tuple[str, tuple[Column, ...]]:
-    """Return the format of a file and its columns: all columns of Parquet and Avro, the columns in the first lines of JSON, none for other
-    formats.
+@dataclass(frozen=True)
+class Content:
+    """Format of a file and its columns: all columns of Parquet and Avro, the columns in the first lines of JSON, none for other formats.
 
-    Raises UserError 22P02, and 22000 for an invalid schema of Avro.
+    `notes` are remarks on the columns of JSON, which are inferred.
     """
+
+    format: str
+    columns: tuple[Column, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def head_of(client: Any, bucket: str, file: File) -> bytes:
+    """Return the first bytes of a file, decompressed. Raises UserError 22P02."""
     with closing(body(client, bucket, file, 0, min(file.size, _SAMPLE))) as answer:
         codec = _codec(file.key)
         try:
             source = answer if codec is None else pa.CompressedInputStream(pa.PythonFile(answer, "r"), codec)
-            head = source.read(_SAMPLE)
+            head: bytes = source.read(_SAMPLE)
         except OSError as error:
             raise _unreadable(file, f"its name does not match its compression ({error})") from None
+    return head
+
+
+def lines_of(head: bytes) -> list[bytes]:
+    """Return the complete, non-empty lines at the start of a file."""
+    head = head.removeprefix(_BYTE_ORDER_MARK)
+    if len(head) >= _SAMPLE - len(_BYTE_ORDER_MARK):
+        head = head[: head.rfind(b"\n") + 1]
+    return [line.rstrip(b"\r") for line in head.split(b"\n") if line.strip()]
+
+
+def content_of(client: Any, bucket: str, file: File) -> Content:
+    """Return the format and the columns of a file. Raises UserError 22P02, and 22000 for an invalid schema of Avro."""
+    head = head_of(client, bucket, file)
     if head.startswith(_MAGIC):
-        return "parquet", _columns(_opened(client, bucket, file).schema_arrow, file)
+        schema = _opened(client, bucket, file).schema_arrow
+        return Content(
+            "parquet", _columns([Column(field.name, of_arrow(field.type)) for field in schema], file)
+        )
     if head.startswith(avro_files.MAGIC):
         try:
             header = avro_files.header(io.BufferedReader(io.BytesIO(head)))
         except ValueError as error:
             raise _unreadable(file, str(error)) from None
-        return "avro", _columns_of_schema(header.schema)
-    head = head.removeprefix(_BYTE_ORDER_MARK)
-    if not head.lstrip().startswith(b"{"):
-        return "csv" if ".csv" in file.key else "text", ()
-    if len(head) >= _SAMPLE:
-        head = head[: head.rfind(b"\n") + 1]
+        return Content("avro", _columns_of_schema(header.schema))
+    if not head.removeprefix(_BYTE_ORDER_MARK).lstrip().startswith(b"{"):
+        return Content("csv" if ".csv" in file.key else "text")
     try:
-        return "json", _columns(json.read_json(io.BytesIO(head)).schema, file)
-    except pa.ArrowInvalid as error:
-        raise _unreadable(
-            file, f"its first lines are no JSON objects of the same columns ({error})"
-        ) from None
+        sampled = json_columns(lines_of(head)[:RECORDS_MAX])
+    except ValueError as error:
+        raise _unreadable(file, f"its first lines are no JSON objects: {error}") from None
+    columns = [replace(column, nullable=True) for column in sampled.columns]
+    notes = (f"inferred from {sampled.records} records", *sampled.notes)
+    return Content("json", _columns(columns, file), notes)
 
 
 def _columns_of_schema(schema: str) -> tuple[Column, ...]:
@@ -314,11 +339,9 @@ def _columns_of_schema(schema: str) -> tuple[Column, ...]:
         return ()
 
 
-def _columns(schema: pa.Schema, file: File) -> tuple[Column, ...]:
-    own = [Column(field.name, of_arrow(field.type)) for field in schema]
-    folders = [
-        Column(name, of_arrow(pa.string())) for name in values_of(file.key) if name not in schema.names
-    ]
+def _columns(own: Sequence[Column], file: File) -> tuple[Column, ...]:
+    names = {column.name for column in own}
+    folders = [Column(name, VARCHAR) for name in values_of(file.key) if name not in names]
     return (*own, *folders)
 
 
