@@ -1,120 +1,20 @@
-"""Two ways into the product: over REST to a server process, and in process without any door in between."""
+"""A way into the product without a door: the services in the process of the tests. The other way is `headrace.testing.door`."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
 
 from harness.patience import PATIENCE_S
-from harness.process import HeadraceProcess
-from harness.slt import Rows, StatementError
-from headrace.client import Client, LiveRow, SqlError
+from headrace.client import LiveRow
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError
 from headrace.core.resultset import LiveRows, ResultSet
 from headrace.core.settings import Settings
-from headrace.core.sqlstate import SqlState
 from headrace.session import Executed
-
-T = TypeVar("T")
-
-
-class Loop:
-    """An event loop in a thread, for tests that are written without one."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="test-loop", daemon=True)
-        self._thread.start()
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    def close(self) -> None:
-        """Stop the thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-async def first_rows(rows: AsyncIterator[LiveRow], *, count: int) -> list[LiveRow]:
-    """The first `count` rows, fewer when the time is up."""
-    live_rows: list[LiveRow] = []
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            async for row in rows:
-                live_rows.append(row)
-                if len(live_rows) >= count:
-                    break
-    except TimeoutError:
-        pass
-    return live_rows
-
-
-class RestDoor:
-    """REST v2 and the WebSocket data plane of a server process."""
-
-    def __init__(self, server: HeadraceProcess) -> None:
-        self._server = server
-        self._loop = Loop()
-        self._context = SessionContext("")
-
-    def execute(self, sql: str, files: Mapping[str, bytes] | None = None) -> Rows:
-        return self._loop.run(self._execute(sql, files or {}))
-
-    def stream(self, sql: str, *, count: int, when_live: Callable[[], None]) -> list[LiveRow]:
-        return self._loop.run(self._stream(sql, count, when_live))
-
-    def fault(self, words: list[str]) -> None:
-        if words == ["kill", "driver"]:
-            self._server.kill_driver()
-            return
-        if words == ["kill", "server"]:
-            self._server.kill()
-        else:
-            self._server.stop()
-        self._server.start()
-
-    def close(self) -> None:
-        """Release the event loop."""
-        self._loop.close()
-
-    async def _execute(self, sql: str, files: Mapping[str, bytes]) -> Rows:
-        async with Client(self._server.url, self._server.token, context=self._context) as client:
-            try:
-                answer = await client.execute(sql, files=files)
-            except SqlError as error:
-                raise self._failure(error) from None
-            self._context = answer.context
-            return [list(row) for row in answer.rows]
-
-    async def _stream(self, sql: str, count: int, when_live: Callable[[], None]) -> list[LiveRow]:
-        async with Client(self._server.url, self._server.token, context=self._context) as client:
-            try:
-                answer = await client.execute(sql)
-                loop = asyncio.get_running_loop()
-                acting: list[asyncio.Future[None]] = []
-                rows = answer.stream(
-                    on_started=lambda _: acting.append(loop.run_in_executor(None, when_live))
-                )
-                try:
-                    return await first_rows(rows, count=count)
-                finally:
-                    await rows.aclose()
-                    await asyncio.gather(*acting)
-            except SqlError as error:
-                raise self._failure(error) from None
-
-    def _failure(self, error: SqlError) -> StatementError:
-        place = f" at line {error.line}, column {error.column}" if error.line else ""
-        hint = f"\nHint: {error.hint}" if error.hint else ""
-        # What a user is told of an error of our own does not say enough to mend it.
-        log = f"\n{self._server.driver_logs()}" if error.sqlstate == SqlState.INTERNAL_ERROR.value else ""
-        return StatementError(error.sqlstate, f"{error.message}{place}{hint}{log}")
+from headrace.testing.door import Loop, first_rows
+from headrace.testing.runner import Rows, StatementError
 
 
 class InProcessDoor:
@@ -188,6 +88,7 @@ class InProcessDoor:
             rows = await first_rows(
                 (row async for batch in channel for row in _rows(batch)),
                 count=count,
+                seconds=PATIENCE_S,
             )
             await acting
             return rows

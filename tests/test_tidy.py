@@ -205,7 +205,7 @@ OUTSIDE = {"benchmarks", "demo", "harness", "tests"}
 # Besides its own folder and its line in the registry.
 MAY_NAME_A_STORE_TYPE = {
     # The broker that the product brings, and its doors.
-    "kafka": ("runtime/", "server/", "cli/", "core/idioms.py"),
+    "kafka": ("runtime/", "server/", "cli/", "testing/", "core/idioms.py"),
     # The catalog's database and its functions, which other systems have too; the door for clients of PostgreSQL.
     "postgresql": (
         "catalog/",

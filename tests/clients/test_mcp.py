@@ -11,10 +11,10 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S
 from harness.process import HeadraceProcess
+from headrace.testing.door import RestDoor
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
 from harness.process import HeadraceProcess
 from headrace.server.quick_start import USUAL_BROKER
 from headrace.sql import parse
 from headrace.sql.statements.query import SelectStatement
+from headrace.testing.door import RestDoor
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -17,12 +17,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
 from harness.postgresql import PASSWORD, USER, PostgresServer
 from harness.process import HeadraceProcess
 from headrace.runtime.kafka_broker import KafkaBroker
+from headrace.testing.door import RestDoor
 from tests.debezium.cases import COLUMNS, NOT_SENT, STATEMENTS, TABLES, plain
 from tests.debezium.engine import Engine
 

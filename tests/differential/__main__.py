@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness.doors import RestDoor
 from harness.flink import Flink, FlinkError, NotInstalledError, installed
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S
 from harness.process import HeadraceProcess
-from harness.slt import StatementError
 from headrace.runtime.kafka_broker import KafkaBroker
+from headrace.testing.door import RestDoor
+from headrace.testing.runner import StatementError
 from tests.differential.cases import CASES, Case
 from tests.differential.relations import RELATIONS
 from tests.differential.results import Bag, bag, difference

@@ -12,7 +12,8 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from harness.kafka import KafkaClient, Pair
+from harness.kafka import KafkaClient
+from headrace.testing.topics import Pair
 
 PARTITIONS = 2
 START_MS = 1_700_000_000_000

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from harness.kafka import Pair
+from headrace.testing.topics import Pair
 
 Bag = Counter[tuple[Any, ...]]
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?$")

@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.kafka import KafkaClient, Pair
+from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S
+from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE
 

@@ -16,9 +16,10 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from harness.faults import some
-from harness.kafka import KafkaClient, Pair
+from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S
 from headrace.planner.physical import SparkPlan
+from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, watermark, write
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.kafka import KafkaClient, Pair
+from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S
 from headrace.connectors.schema_registry.options import CONFLUENT, CONFLUENT_CLOUD, connection
 from headrace.connectors.tls import TLS_CLIENT_KEY
@@ -23,6 +23,7 @@ from headrace.engine.protocol import QueryEnded, StartQuery
 from headrace.formats.primitive import Primitive
 from headrace.planner.lowering.changes import UNKNOWN_CHANGE
 from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
+from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
 

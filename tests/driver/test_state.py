@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.kafka import KafkaClient, Pair
+from harness.kafka import KafkaClient
 from headrace.engine.driver.checkpoint_damage import damaged_file
 from headrace.planner.physical import SparkPlan
+from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, sql, write
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from harness.kafka import KafkaClient, Pair
+from harness.kafka import KafkaClient
 from headrace.core.types import parse_type
 from headrace.engine.protocol import Ack, Rows
 from headrace.formats.json import Json
 from headrace.formats.known import AnyFormat
 from headrace.formats.primitive import Primitive
 from headrace.planner.physical import SparkPlan, TemporalJoin
+from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import columns, plan, read, results, sql, view, watermark, write
 

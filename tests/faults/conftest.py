@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.process import HeadraceProcess
 from headrace.runtime.kafka_broker import KafkaBroker
+from headrace.testing.door import RestDoor
 from tests.faults.workload import Workload
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.patience import until
 from harness.process import HeadraceProcess
+from headrace.testing.door import RestDoor
 from tests.faults.workload import GROUPS, SOURCE, SteadyProducer, Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.faults]

@@ -14,14 +14,14 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from harness.doors import RestDoor
 from harness.faults import some
 from harness.kafka import KafkaClient, brokers_of
 from harness.patience import PATIENCE_S, until
 from harness.process import HeadraceProcess
-from harness.slt import StatementError
 from headrace.connectors.kafka.connection import REFUSED_TIMEOUT_S
 from headrace.runtime.kafka_broker import KafkaBroker
+from headrace.testing.door import RestDoor
+from headrace.testing.runner import StatementError
 from tests.faults.workload import Workload
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]

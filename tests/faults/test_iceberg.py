@@ -13,14 +13,14 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
-from harness.doors import RestDoor
 from harness.iceberg import Lake
 from harness.iceberg_front import CLIENT, SECRET, VENDED, CatalogFront
 from harness.kafka import KafkaClient
 from harness.kinesis import REGION
 from harness.patience import until
 from harness.process import HeadraceProcess
-from harness.slt import StatementError
+from headrace.testing.door import RestDoor
+from headrace.testing.runner import StatementError
 
 pytestmark = [
     pytest.mark.spark,

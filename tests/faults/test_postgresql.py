@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.patience import until
 from harness.postgresql import PASSWORD, USER, PostgresServer
 from harness.process import HeadraceProcess
 from headrace.connectors.postgresql import replication
+from headrace.testing.door import RestDoor
 
 pytestmark = [
     pytest.mark.spark,

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from confluent_kafka import Producer
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
+from headrace.testing.door import RestDoor
 
 PARTITIONS = 2
 GROUPS = 20

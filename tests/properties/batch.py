@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from harness.kafka import Pair
+from headrace.testing.topics import Pair
 from tests.properties.templates import COLUMNS, Row, Template, left_in_the_end
 
 Bag = Counter[tuple[Any, ...]]

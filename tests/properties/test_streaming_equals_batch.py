@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
 from harness.process import HeadraceProcess
+from headrace.testing.door import RestDoor
 from tests.properties.batch import Bag, difference, expected_rows, result_rows
 from tests.properties.constructs import GROUPS
 from tests.properties.queries import Queries

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from harness.authority import Authority
-from harness.doors import RestDoor
 from harness.issuer import Issuer
 from harness.process import HeadraceProcess
 from harness.secured_kafka import SecuredBroker
+from headrace.testing.door import RestDoor
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,13 @@ import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 
 from harness.authority import Authority
-from harness.doors import RestDoor
 from harness.issuer import CLIENT as CLIENT_ID
 from harness.issuer import SCOPE, SECRET, Issuer
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
 from harness.secured_kafka import CLIENT, NOBODY, PASSWORD, USER, SecuredBroker
-from harness.slt import StatementError
+from headrace.testing.door import RestDoor
+from headrace.testing.runner import StatementError
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 

@@ -12,17 +12,17 @@ import psutil
 import pytest
 
 from harness.authority import Authority
-from harness.doors import RestDoor
 from harness.issuer import SECRET, Issuer
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
 from harness.process import HeadraceProcess
 from harness.secured_kafka import CLIENT, PASSWORD, SecuredBroker
-from harness.slt import StatementError
 from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.connectors.schema_registry.options import PROPERTIES as REGISTRY
 from headrace.core.properties import Scope, of_scope
 from headrace.statements.system import RELATIONS
+from headrace.testing.door import RestDoor
+from headrace.testing.runner import StatementError
 from tests.security.test_kafka_stores import store, token_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]

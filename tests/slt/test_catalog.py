@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.doors import InProcessDoor
-from harness.slt import Runner, needs, read
+from harness.slt import Runner, needs
+from headrace.testing.script import read
 
 FILES = sorted(Path(__file__).parent.glob("*.slt"))
 

@@ -20,7 +20,7 @@ from harness import snowflake as snowflake_server
 from harness.apicurio import Registry
 from harness.clickhouse import ClickHouseServer
 from harness.databricks import CATALOG, TOKEN, WAREHOUSE, Workspace
-from harness.doors import InProcessDoor, RestDoor
+from harness.doors import InProcessDoor
 from harness.iceberg import Lake
 from harness.kafka import KafkaClient
 from harness.kinesis import KinesisClient
@@ -30,6 +30,7 @@ from harness.process import HeadraceProcess
 from harness.registry_front import RegistryFront
 from harness.slt import Runner
 from harness.snowflake import SnowflakeServer
+from headrace.testing.door import RestDoor
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
 POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")

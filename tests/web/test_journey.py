@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ConsoleMessage, Locator, Page, expect, sync_playwright
 
-from harness.doors import RestDoor
+from headrace.testing.door import RestDoor
 from harness.kafka import KafkaClient
 from harness.openid import CLIENT, SECRET, OpenIdServer
 from harness.process import HeadraceProcess

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from headrace.cli import exit_codes
+from headrace.cli import exit_codes, testing
 
 if TYPE_CHECKING:
     from headrace.cli.session import Server
@@ -281,6 +281,9 @@ def restore(
     directory = data_dir or user_data_path("headrace")
     command = [sys.executable, "-m", "headrace.server.restore", str(folder), str(directory)]
     os.execve(sys.executable, command, dict(os.environ))  # noqa: S606
+
+
+app.command("test")(testing.run_tests)
 
 
 @app.command()

@@ -24,6 +24,7 @@ from headrace.client import (
     ServerUnreachableError,
     SqlError,
 )
+from headrace.client.attachments import attached
 from headrace.client.wire import StreamStart
 from headrace.core.errors import Diagnostic, Span
 from headrace.sql import split
@@ -41,9 +42,7 @@ PATIENCE_S = 3.0
 _MARKED = re.compile(r'"(?:[^"]|"")*"|`[^`]*`|\'[^\'\n]*\'|\w+(?:\.\w+)*|\S')
 
 
-_TAKES_FILES = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(CREATE|UPDATE)\b", re.IGNORECASE | re.DOTALL)
 _COPIES = re.compile(r"COPY\b", re.IGNORECASE)
-_FILE = re.compile(r"(?:=|\bFROM)\s*'@((?:[^'\n]|'')+)'", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
     with _patience() as patience:
         try:
             async with asyncio.timeout(limits.seconds):
-                answer = await client.execute(statement, files=_attached(statement))
+                answer = await client.execute(statement, files=attached(statement))
         except TimeoutError:
             raise ConnectionFailedError(
                 f"the statement did not end within {limits.seconds:g} seconds"
@@ -123,20 +122,6 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
             out.start(answer.columns)
             out.write(answer.rows[: limits.rows])
         out.finish()
-
-
-def _attached(statement: str) -> dict[str, bytes]:
-    """Return the files of this machine that a CREATE or UPDATE names, `'@path'` behind `=` or FROM; raises RequestRefusedError."""
-    if not _TAKES_FILES.match(statement):
-        return {}
-    files: dict[str, bytes] = {}
-    for match in _FILE.finditer(statement):
-        path = Path(match[1].replace("''", "'")).expanduser()
-        try:
-            files[path.name] = path.read_bytes()
-        except OSError as error:
-            raise RequestRefusedError(f"cannot read the file {path}: {error.strerror}") from None
-    return files
 
 
 async def _keep_copied(client: Client, statement: str, answer: Answer) -> None:

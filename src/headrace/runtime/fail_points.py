@@ -24,7 +24,7 @@ def fail_point(name: str) -> None:
 
 
 def _kill_driver() -> None:
-    import psutil  # Only tests set a fail point, and only their environment has psutil.
+    import psutil  # only tests set a fail point
 
     # In the driver this variable names the process itself, in its workers the driver.
     driver = psutil.Process(int(os.environ["HEADRACE_DRIVER_PID"]))

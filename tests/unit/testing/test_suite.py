@@ -1,0 +1,43 @@
+"""Selection of files, the environment of their servers, and JUnit's XML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from headrace.testing.junit import write
+from headrace.testing.suite import Result, environment, files
+
+
+def test_files_are_selected_by_their_path(tmp_path: Path) -> None:
+    for name in ("a.slt", "b/c.slt", "b/d.sql"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert files([tmp_path]) == [tmp_path / "a.slt", tmp_path / "b/c.slt"]
+    assert files([tmp_path, tmp_path / "a.slt"], ["c.s", "nothing"]) == [tmp_path / "b/c.slt"]
+
+
+def test_a_server_of_a_test_has_no_setting_of_the_users_own_server() -> None:
+    own = {
+        "PATH": "/bin",
+        "HEADRACE_CATALOG_URL": "postgresql://production",
+        "HEADRACE_JAVA_OPTIONS": "-Xss2m",
+    }
+    assert environment(own, {"functions_memory_mb": "512"}) == {
+        "PATH": "/bin",
+        "HEADRACE_JAVA_OPTIONS": "-Xss2m",
+        "HEADRACE_FUNCTIONS_MEMORY_MB": "512",
+    }
+
+
+def test_junit_has_a_case_for_each_file(tmp_path: Path) -> None:
+    results = [Result(Path("x/a.slt"), 1.5), Result(Path("x/b.slt"), 0.25, "b.slt:3: query\n<1> \x00 & 2")]
+    write(tmp_path / "r.xml", results)
+    root = ElementTree.fromstring((tmp_path / "r.xml").read_bytes())  # noqa: S314 - our own file
+    assert (root.get("tests"), root.get("failures"), root.get("time")) == ("2", "1", "1.750")
+    passed, failed = root.iter("testcase")
+    assert (passed.get("classname"), passed.get("name"), len(passed)) == ("x", "a.slt", 0)
+    failure = failed.find("failure")
+    assert failure is not None
+    assert failure.get("message") == "b.slt:3: query"
+    assert failure.text == "b.slt:3: query\n<1> � & 2"
