@@ -83,10 +83,10 @@ CLUSTER_RULES = (
     ),
     Rule(
         "a topic for late rows",
-        "Leave 'source.late.rows.topic' out; late rows are counted.",
+        "Leave 'source.late.rows.handling' out: late rows are counted.",
         lambda plan: any(isinstance(step, AssignWatermark) and step.late is not None for step in plan.steps),
     ),
-    Rule("a format with a schema registry", "Use JSON, CSV or Protobuf with a descriptor.", _uses_registry),
+    Rule("a format with a schema registry", "Use a format without one, such as JSON.", _uses_registry),
     Rule(
         "event time over several topics",
         "Read one topic, or use UNION ALL of several relations.",
