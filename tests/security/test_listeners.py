@@ -77,7 +77,7 @@ REFUSALS = (
 """What a stranger may be told, if not nothing; the connection is closed in any case."""
 
 
-def _answer(address: tuple[str, int], message: bytes) -> bytes:
+def reply_to(address: tuple[str, int], message: bytes) -> bytes:
     """Return all bytes until the other side closes the connection."""
     received = b""
     with socket.create_connection(address, timeout=PATIENCE_S) as connection, suppress(ConnectionError):
@@ -118,7 +118,7 @@ def test_every_port_is_known_and_refuses_strangers(headrace_server: HeadraceProc
         if role == "server":
             continue
         for stranger in STRANGERS:
-            answer = _answer(("127.0.0.1", port), stranger(port))
+            answer = reply_to(("127.0.0.1", port), stranger(port))
             why = next((text for text in REFUSALS if text in answer), b"")
             assert bool(answer) == bool(why), (
                 f"a port of the {role} answers {stranger.__name__}: {answer[:500]!r}"
@@ -134,7 +134,7 @@ def test_the_port_for_clients_of_postgresql_asks_for_a_password(headrace_server:
     (port,) = server_ports - {httpx.URL(headrace_server.url).port}
     for stranger in STRANGERS:
         # Not PostgreSQL's protocol.
-        assert _answer(("127.0.0.1", port), stranger(port)) == b""
+        assert reply_to(("127.0.0.1", port), stranger(port)) == b""
     with pytest.raises(psycopg.OperationalError, match="the user, the token or the password is wrong"):
         psycopg.connect(host="127.0.0.1", port=port, user="admin", password="wrong")
     address = {"host": "127.0.0.1", "port": port, "user": "admin", "password": headrace_server.token}

@@ -36,7 +36,7 @@ from headrace.formats.json import Json
 from headrace.formats.spark import decode, encode
 from headrace.runtime.extension import extension_jar
 from headrace.runtime.jars import SPARK, jars
-from headrace.runtime.spark_jvm import spark_jvm
+from headrace.runtime.spark_jvm import CLIENT_JAVA_OPTIONS, spark_jvm
 
 _CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -73,6 +73,14 @@ _AUTHENTICATED = {
     "spark.network.crypto.saslFallback": "false",
 }
 """Spark's ports require the secret of each peer, and encrypt the traffic."""
+_CLUSTER = {
+    # Shuffled rows and tasks, which contain the secrets of stores, would otherwise lie on a worker's disk as they are.
+    "spark.io.encryption.enabled": "true",
+    # Two attempts at a task at the same time would fence each other's transactions.
+    "spark.speculation": "false",
+    "spark.executor.extraJavaOptions": " ".join(["-Duser.timezone=UTC", *CLIENT_JAVA_OPTIONS]),
+}
+"""Settings of a cluster's executors, which are other processes than the driver."""
 _REDACTED = "(?i)secret|password|passwd|token|credential|jaas|sasl|ssl|access[.]?key"
 
 
@@ -216,14 +224,18 @@ def _store_types() -> list[Any]:
 
 
 def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
-    # Local executors run in the driver's JVM, which has these jars; other executors receive them from the driver.
-    sent = [] if options.spark_master.startswith("local") else [*jars(SPARK), extension_jar()]
+    # Local executors run in the driver's JVM, which has these jars. Other executors receive them from the driver, after they have
+    # created their serializer.
+    own = (
+        {"spark.serializer": _SERIALIZER}
+        if options.spark_master.startswith("local")
+        else {"spark.jars": ",".join(map(str, [*jars(SPARK), extension_jar()])), **_CLUSTER}
+    )
     return {
-        "spark.jars": ",".join(map(str, sent)),
+        **own,
         "spark.sql.extensions": _EXTENSIONS,
         "spark.sql.streaming.streamingQueryListeners": _EARLY_WATERMARKS,
         "spark.extraListeners": _BATCH_LISTENER,
-        "spark.serializer": _SERIALIZER,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         # A reused shuffle does not pass on the watermark, and the operator behind it would never emit a row.
