@@ -195,6 +195,7 @@ def test_nothing_is_lost_or_doubled(
         pipeline.kill_driver()
 
 
+@pytest.mark.faults
 def test_a_batch_that_is_written_is_not_written_again(
     cluster: SparkCluster, kafka: KafkaClient, tmp_path: Path, topic: Callable[..., str]
 ) -> None:

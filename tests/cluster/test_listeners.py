@@ -12,8 +12,8 @@ import pytest
 
 from harness.patience import PATIENCE_S, until
 from harness.spark_cluster import SparkCluster
+from harness.strangers import REFUSALS, STRANGERS, reply_to
 from tests.driver.control import DriverControl
-from tests.security.test_listeners import REFUSALS, STRANGERS, reply_to
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("tests/cluster")]
 
@@ -25,6 +25,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.faults
 def test_every_port_is_known_and_refuses_strangers(cluster: SparkCluster, tmp_path: Path) -> None:
     driver = DriverControl(
         tmp_path, environment=cluster.environment, spark_master=cluster.master, warm_up=False
