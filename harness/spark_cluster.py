@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import os
 import secrets
+import shlex
 import subprocess
 import sys
 import time
@@ -22,11 +23,12 @@ from harness.patience import PATIENCE_S
 from harness.ports import free_port
 from headrace.runtime.extension import pyspark_folder
 from headrace.runtime.guard import guarded
-from headrace.runtime.java import java_runtime, spark_java
+from headrace.runtime.java import further_java_options, java_command, spark_java
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 _GRACE_S = 10
 _MEMORY_MB = 256
 _SETTINGS = {
@@ -68,6 +70,7 @@ class SparkCluster:
         lines = {**_SETTINGS, "spark.org.apache.spark.ui.JWSFilter.param.secretKey": key}
         settings.touch(mode=0o600)
         settings.write_text("".join(f"{name} {value}\n" for name, value in lines.items()))
+        self._write_java()
         try:
             port = self.master.rsplit(":", 1)[1]
             self._start("master", "127.0.0.1", [_MASTER, "--port", port], "I have been elected leader")
@@ -125,6 +128,18 @@ class SparkCluster:
         _, alive = psutil.wait_procs(executors, timeout=PATIENCE_S)
         assert not alive, f"executors that run on after the end of their workers: {alive}"
 
+    def _write_java(self) -> None:
+        """Write the Java of executors. Spark starts them with a module that the bundled Java lacks, and which Spark can do without."""
+        java = self.folder / "java" / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        options = shlex.join([str(java_command()), *further_java_options()])
+        java.write_text(
+            "#!/bin/sh\n"
+            f'for option; do shift; [ "$option" = {_VECTOR_MODULE} ] || set -- "$@" "$option"; done\n'
+            f'exec {options} "$@"\n'
+        )
+        java.chmod(0o700)
+
     def _start(self, name: str, host: str, command: list[str], ready: str) -> None:
         folder = self.folder / name
         for part in ("local", "tmp"):
@@ -141,7 +156,7 @@ class SparkCluster:
         environment = {
             "PATH": os.environ["PATH"],
             "TZ": "UTC",
-            "JAVA_HOME": str(java_runtime().home),
+            "JAVA_HOME": str(self.folder / "java"),
             "SPARK_HOME": str(pyspark_folder()),
             # What Spark's shell scripts set. Without it, a worker looks for a build of Spark.
             "SPARK_SCALA_VERSION": "2.13",

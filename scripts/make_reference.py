@@ -43,6 +43,8 @@ from headrace.core.types import (
     Timestamp,
 )
 from headrace.engine.metrics import METRICS
+from headrace.engine.pool_properties import PLACE, SPARK, SPARK_SETTINGS
+from headrace.planner.placement import CLUSTER_RULES
 from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.statements.system import RELATIONS
 
@@ -121,6 +123,21 @@ def settings() -> str:
         default = "the user's data folder" if name == "data_dir" else default
         lines.append(f"| `HEADRACE_{name.upper()}` | {default} | {_cell(field.description or '')} |")
     return "\n".join(lines)
+
+
+def cluster_rules() -> str:
+    """Return the features that a cluster does not support as a table."""
+    lines = ["| not in a pool on a cluster | instead |", "|---|---|"]
+    lines += [f"| {_cell(rule.feature)} | {_cell(rule.hint)} |" for rule in CLUSTER_RULES]
+    return "\n".join(lines)
+
+
+def pool_properties() -> str:
+    """Return the properties that say where a compute pool runs as a table."""
+    lines = ["| property | default | |", "|---|---|---|"]
+    lines += [f"| {_names(spec)} | {_cell(spec.default)} | {_cell(spec.doc)} |" for spec in PLACE]
+    accepted = ", ".join(f"`{SPARK.name}{name}` ({kind.expected})" for name, kind in SPARK_SETTINGS.items())
+    return "\n".join([*lines, "", f"The settings of Spark are {accepted}."])
 
 
 def metrics() -> str:
@@ -253,7 +270,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "sys": partial(system_relations, SYSTEM_SCHEMA),
         "information schema": partial(system_relations, INFORMATION_SCHEMA),
     },
-    "reference/statements.md": {"refused": refused},
+    "reference/statements.md": {"refused": refused, "pool properties": pool_properties},
+    "growing.md": {"cluster": cluster_rules},
     "operations.md": {"settings": settings, "metrics": metrics},
     "coming-from.md": {
         "statements": partial(idioms, Place.STATEMENT),

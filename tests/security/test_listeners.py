@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import stat
-import struct
 import subprocess
 from collections import Counter
 from contextlib import suppress
@@ -17,6 +16,7 @@ import pytest
 
 from harness.patience import PATIENCE_S, until
 from harness.process import HeadraceProcess
+from harness.strangers import REFUSALS, STRANGERS, reply_to
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.launch import DRIVER_COMMAND
 from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED
@@ -29,62 +29,6 @@ KNOWN = {
     "jvm": 3,  # py4j's calls from Python; Spark's RPC; Spark's blocks
 }
 """How many ports each process listens on. Whoever makes it more has to show here that the new one refuses strangers."""
-
-UNWANTED_CLASS = "no.such.UnwantedClass"
-PADDING = b"\n" * 256
-"""Ends the line, or makes an impossible frame, for those who wait for the rest: then they close the connection."""
-
-
-def _text(text: str) -> bytes:
-    return struct.pack(">H", len(text)) + text.encode()
-
-
-def _frame(kind: int, body: bytes) -> bytes:
-    """A message of Spark's transport."""
-    return struct.pack(">qB", 9 + len(body), kind) + body + PADDING
-
-
-def _remote_call(port: int) -> bytes:
-    """Return a message for Spark's RPC: an object of a class that the caller chose."""
-    receiver = b"\0\1" + _text("127.0.0.1") + struct.pack(">i", port) + _text("endpoint-verifier")
-    serialised = b"\xac\xed\0\5sr" + _text(UNWANTED_CLASS) + bytes(7) + b"\1\2\0\0xp"
-    content = receiver + serialised
-    return _frame(3, struct.pack(">qi", 7, len(content)) + content)
-
-
-def _file_request(_port: int) -> bytes:
-    return _frame(6, struct.pack(">i", 8) + b"/files/x")
-
-
-def _command(_port: int) -> bytes:
-    """Return a command for py4j on either side: call the first object."""
-    return b"c\np0\ncall\nro0\ne\n" * 8 + PADDING
-
-
-def _browser(port: int) -> bytes:
-    """Return the request that a page of another site can send: its own text follows a head that it cannot choose."""
-    head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: text/plain\r\nContent-Length: 400\r\n\r\n"
-    return head.encode() + _command(port)
-
-
-STRANGERS = (_remote_call, _file_request, _command, _browser)
-REFUSALS = (
-    b"Unknown challenge message",
-    b"Unauthenticated call to stream manager",
-    b"Authentication error",
-    b"Unknown command received",
-)
-"""What a stranger may be told, if not nothing; the connection is closed in any case."""
-
-
-def _answer(address: tuple[str, int], message: bytes) -> bytes:
-    """Return all bytes until the other side closes the connection."""
-    received = b""
-    with socket.create_connection(address, timeout=PATIENCE_S) as connection, suppress(ConnectionError):
-        connection.sendall(message)
-        while part := connection.recv(4096):
-            received += part
-    return received
 
 
 def _roles(server: HeadraceProcess) -> dict[int, str]:
@@ -118,7 +62,7 @@ def test_every_port_is_known_and_refuses_strangers(headrace_server: HeadraceProc
         if role == "server":
             continue
         for stranger in STRANGERS:
-            answer = _answer(("127.0.0.1", port), stranger(port))
+            answer = reply_to(("127.0.0.1", port), stranger(port))
             why = next((text for text in REFUSALS if text in answer), b"")
             assert bool(answer) == bool(why), (
                 f"a port of the {role} answers {stranger.__name__}: {answer[:500]!r}"
@@ -134,7 +78,7 @@ def test_the_port_for_clients_of_postgresql_asks_for_a_password(headrace_server:
     (port,) = server_ports - {httpx.URL(headrace_server.url).port}
     for stranger in STRANGERS:
         # Not PostgreSQL's protocol.
-        assert _answer(("127.0.0.1", port), stranger(port)) == b""
+        assert reply_to(("127.0.0.1", port), stranger(port)) == b""
     with pytest.raises(psycopg.OperationalError, match="the user, the token or the password is wrong"):
         psycopg.connect(host="127.0.0.1", port=port, user="admin", password="wrong")
     address = {"host": "127.0.0.1", "port": port, "user": "admin", "password": headrace_server.token}

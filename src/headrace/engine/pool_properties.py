@@ -90,7 +90,7 @@ SPARK = PropertySpec(
     "compute_pool.spark.",
     TEXT,
     Scope.POOL,
-    "of a cluster: a setting of Spark, one of the list below",
+    "of a cluster: a setting of Spark, one of those below",
     open=True,
 )
 _OF_CLUSTER = (EXECUTORS, CORES, MEMORY, CHECKPOINTS, SPARK)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from headrace.connectors.registry import connector
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.formats.known import registry_of
+from headrace.formats.protobuf import Protobuf
 from headrace.planner.physical import (
     AssignWatermark,
     DecodeRows,
@@ -51,13 +51,11 @@ def _writes_elsewhere(plan: SparkPlan) -> bool:
     return any(step.connector not in _CLUSTER_STORES for step in writes)
 
 
-def _uses_registry(plan: SparkPlan) -> bool:
+def _uses_protobuf_registry(plan: SparkPlan) -> bool:
+    """True if schemas come from a registry as .proto texts, which the driver's Python reads."""
     steps = [step for step in plan.steps if isinstance(step, DecodeRows | EncodeRows)]
-    return any(registry_of(layout) for step in steps for layout in (step.value, step.key))
-
-
-def _has_dead_letters(plan: SparkPlan) -> bool:
-    return any(isinstance(step, DecodeRows) and step.on_error in plan.outputs for step in plan.steps)
+    layouts = [layout for step in steps for layout in (step.value, step.key)]
+    return any(isinstance(layout, Protobuf) and layout.registry is not None for layout in layouts)
 
 
 def _times_patterns(plan: SparkPlan) -> bool:
@@ -70,23 +68,10 @@ def _times_patterns(plan: SparkPlan) -> bool:
 
 CLUSTER_RULES = (
     Rule(
-        "exactly-once delivery to Kafka",
-        "Set 'delivery.guarantee' = 'at_least_once'.",
-        lambda plan: any(
-            isinstance(step, WriteEntity) and step.guarantee == "exactly_once" for step in plan.steps
-        ),
+        "Protobuf with a schema registry",
+        "Use a descriptor source, or another format.",
+        _uses_protobuf_registry,
     ),
-    Rule(
-        "a topic for records that cannot be read",
-        "Set 'source.deserialization.error.handling' = 'IGNORE' or 'TERMINATE'.",
-        _has_dead_letters,
-    ),
-    Rule(
-        "a topic for late rows",
-        "Leave 'source.late.rows.topic' out; late rows are counted.",
-        lambda plan: any(isinstance(step, AssignWatermark) and step.late is not None for step in plan.steps),
-    ),
-    Rule("a format with a schema registry", "Use JSON, CSV or Protobuf with a descriptor.", _uses_registry),
     Rule(
         "event time over several topics",
         "Read one topic, or use UNION ALL of several relations.",

@@ -144,7 +144,7 @@ def recorded_classes() -> Iterator[list[str]]:
 
 # Kafka's clients are given no login but those that we write down, and fetch nothing from a URL themselves; should a setting slip
 # through nevertheless, these ways of loading classes and files by one are closed.
-KAFKA_JAVA_OPTIONS = (
+CLIENT_JAVA_OPTIONS = (
     "-Dorg.apache.kafka.disallowed.login.modules=com.sun.security.auth.module.JndiLoginModule,"
     "com.sun.security.auth.module.LdapLoginModule,com.sun.security.auth.module.Krb5LoginModule",
     "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=",
@@ -156,7 +156,7 @@ _CLASS_PATH = ("--add-opens=java.base/jdk.internal.loader=ALL-UNNAMED",)
 
 def _command(memory_mb: int, options: Sequence[str], *main: str) -> list[str]:
     class_path = os.pathsep.join(map(str, _class_path()))
-    return [*spark_java(memory_mb), *KAFKA_JAVA_OPTIONS, *_CLASS_PATH, *options, "-cp", class_path, *main]
+    return [*spark_java(memory_mb), *CLIENT_JAVA_OPTIONS, *_CLASS_PATH, *options, "-cp", class_path, *main]
 
 
 def _class_path() -> list[Path]:

@@ -7,6 +7,7 @@ import pytest
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.formats.avro import Avro
+from headrace.formats.protobuf import Protobuf
 from headrace.planner import plan_query
 from headrace.planner.physical import (
     AssignWatermark,
@@ -68,13 +69,7 @@ FUNCTION = UserFunction(
 @pytest.mark.parametrize(
     ("plan", "feature"),
     [
-        (changed(WriteEntity, guarantee="exactly_once"), "exactly-once delivery to Kafka"),
-        (changed(DecodeRows, on_error=PLAN.outputs[0]), "a topic for records that cannot be read"),
-        (changed(AssignWatermark, late=PLAN.outputs[0]), "a topic for late rows"),
-        (
-            changed(DecodeRows, value=Avro(registry="r", schema_text="", schema_id=1)),
-            "a format with a schema registry",
-        ),
+        (changed(DecodeRows, value=Protobuf(registry="r")), "Protobuf with a schema registry"),
         (
             elsewhere(LookupJoin, input="rows", keys=["k"], key_columns=["k"], name="t"),
             "a table that is looked up",
@@ -102,6 +97,20 @@ def test_event_time_over_several_topics_is_refused() -> None:
     assert [rule.feature for rule in unsupported(several, CLUSTER)] == ["event time over several topics"]
     without = [step for step in several.steps if not isinstance(step, AssignWatermark)]
     assert unsupported(several.model_copy(update={"steps": without}), CLUSTER) == []
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        changed(WriteEntity, guarantee="exactly_once"),
+        changed(DecodeRows, on_error=PLAN.outputs[0]),
+        changed(AssignWatermark, late=PLAN.outputs[0]),
+        changed(DecodeRows, value=Avro(registry="r", schema_text="", schema_id=1)),
+    ],
+    ids=["exactly once", "dead letters", "late rows", "Avro by a registry"],
+)
+def test_outputs_of_tasks_and_registries_are_supported(plan: SparkPlan) -> None:
+    assert placed_on(plan, CLUSTER).target == CLUSTER
 
 
 @pytest.mark.parametrize(

@@ -276,9 +276,9 @@ async def test_queries_are_planned_for_the_place_of_their_pool(shared: Session, 
     )
     lines = [line for (line,) in await shared.rows("EXPLAIN SELECT n FROM orders")]
     assert "Target: a standalone cluster, 2 slots (Spark 4.1)" in lines
-    handled = "FROM orders WITH ('source.deserialization.error.handling' = IGNORE_AND_LOG)"
-    with pytest.raises(UserError, match="a topic for records that cannot be read") as refused:
-        await shared.run(f"EXPLAIN CREATE MATERIALIZED VIEW v AS SELECT n {handled}")
+    slow = "CREATE MATERIALIZED VIEW v AS SELECT n FROM orders QUERY WITH ('execution.mode' = 'real_time')"
+    with pytest.raises(UserError, match="on a cluster") as refused:
+        await shared.run(f"EXPLAIN {slow}")
     assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
 
 

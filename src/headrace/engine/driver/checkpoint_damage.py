@@ -44,10 +44,11 @@ def damage(checkpoint: Path, trace: str) -> UserError | None:
     if path is None:
         return None
     # The parts of an application have checkpoints in that of the whole.
-    folder = checkpoint.as_posix().rpartition("/checkpoints/")[2]
+    _, in_directory, folder = checkpoint.as_posix().rpartition("/checkpoints/")
+    place = f"checkpoints/{folder} of the data directory" if in_directory else str(checkpoint)
     return UserError(
         SqlState.DATA_CORRUPTED,
-        f"the file {path.relative_to(checkpoint)} of the query's checkpoint is damaged, in checkpoints/{folder} of the data directory",
+        f"the file {path.relative_to(checkpoint)} of the query's checkpoint is damaged, in {place}",
         hint="Restore the folder from a backup and RESTART the query. Or TERMINATE it and create it again: "
         "it then starts at the starting positions of its sources.",
     )

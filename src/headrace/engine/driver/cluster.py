@@ -109,13 +109,19 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
             hint="Other applications use its slots, or the executors end at their start: see the work folders of the workers. "
             "They need the driver's version of Spark, a whole JDK, and a connection to the address of HEADRACE_DRIVER_HOST.",
         )
-    folder = Path(options.checkpoints)
-    given = folder / f".shared-{uuid.uuid4().hex}"
-    slots = cluster.slots if cluster is not None else executors
+    if options.checkpoints is not None:
+        _check_folder(
+            Path(options.checkpoints), cluster.slots if cluster is not None else executors, session, options
+        )
+
+
+def _check_folder(folder: Path, slots: int, session: SparkSession, options: DriverOptions) -> None:
+    java, context = jvm(session).org.apache.spark.deploy.headrace.Cluster, session.sparkContext._jsc.sc()
+    token = folder / f".shared-{uuid.uuid4().hex}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        given.write_text(uuid.uuid4().hex)
-        problems = list(java.problems(context, str(given), slots, _TASKS_TIMEOUT_MS))
+        token.write_text(uuid.uuid4().hex)
+        problems = list(java.problems(context, str(token), slots, _TASKS_TIMEOUT_MS))
     except OSError as error:
         problems = [f"the server cannot write there: {error.strerror or error}"]
     except Py4JError as error:
@@ -125,7 +131,7 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
             hint="Workers need the driver's version of Spark, and a connection to the address of HEADRACE_DRIVER_HOST.",
         ) from None
     finally:
-        for path in folder.glob(f"{given.name}*"):
+        for path in folder.glob(f"{token.name}*"):
             with suppress(OSError):
                 path.unlink()
     if problems:

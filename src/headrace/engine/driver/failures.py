@@ -187,7 +187,11 @@ def _full_folder(text: str, start: StartQuery) -> str:
     if checkpoints is not None and checkpoints.is_dir():
         full = shutil.disk_usage(checkpoints).free < _NO_SPACE_BYTES
         if full or str(checkpoints) in text:
-            return "checkpoints/ in the data directory"
+            return (
+                "checkpoints/ in the data directory"
+                if checkpoints.name == "checkpoints"
+                else str(checkpoints)
+            )
     return "the compute pool's scratch files, work/ in the data directory"
 
 

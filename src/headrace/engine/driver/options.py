@@ -22,8 +22,8 @@ class DriverOptions(BaseModel):
     cluster: Cluster | None = Field(
         None, description="Executors on a cluster; without, the pool takes all of a cluster."
     )
-    checkpoints: str = Field(
-        "", description="The folder in which checkpoints are, which the workers of a cluster must share."
+    checkpoints: str | None = Field(
+        None, description="The folder of checkpoints, which the workers of a cluster must share."
     )
     driver_memory_mb: int = 2048
     shuffle_partitions: int = 2

@@ -36,7 +36,7 @@ from headrace.formats.json import Json
 from headrace.formats.spark import decode, encode
 from headrace.runtime.extension import extension_jar
 from headrace.runtime.jars import SPARK, jars
-from headrace.runtime.spark_jvm import KAFKA_JAVA_OPTIONS, spark_jvm
+from headrace.runtime.spark_jvm import CLIENT_JAVA_OPTIONS, spark_jvm
 
 _CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -78,7 +78,7 @@ _CLUSTER = {
     "spark.io.encryption.enabled": "true",
     # Two attempts at a task at the same time would fence each other's transactions.
     "spark.speculation": "false",
-    "spark.executor.extraJavaOptions": " ".join(["-Duser.timezone=UTC", *KAFKA_JAVA_OPTIONS]),
+    "spark.executor.extraJavaOptions": " ".join(["-Duser.timezone=UTC", *CLIENT_JAVA_OPTIONS]),
 }
 """Settings of a cluster's executors, which are other processes than the driver."""
 _REDACTED = "(?i)secret|password|passwd|token|credential|jaas|sasl|ssl|access[.]?key"

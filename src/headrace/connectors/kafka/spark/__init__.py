@@ -18,7 +18,12 @@ from headrace.connectors.kafka.failures import classify, missing_topic, of_clien
 from headrace.connectors.kafka.options import STARTING_OFFSETS, starting_offsets
 from headrace.connectors.kafka.patterns import java_pattern, pattern
 from headrace.connectors.kafka.spark.tokens import java_options
-from headrace.connectors.kafka.spark.transactions import TransactionalOutput
+from headrace.connectors.kafka.spark.transactions import (
+    BucketedOutput,
+    TransactionalOutput,
+    bucket_count,
+    is_local,
+)
 from headrace.connectors.streaming import SinkRequest, SourceRequest
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
@@ -106,7 +111,8 @@ def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callabl
     """Return a writer of records (key, value, perhaps headers) into a topic: Spark's own sink, or our transactions."""
     options = _output_options(records.sparkSession, request)
     if request.guarantee == "exactly_once":
-        return _transactional(records.sparkSession, request, options)
+        buckets = bucket_count(records, request.checkpoint)
+        return _transactional(records.sparkSession, request, options, buckets)
     return records.writeStream.format("kafka").options(**options)
 
 
@@ -114,7 +120,7 @@ def write(session: SparkSession, request: SinkRequest) -> Callable[[DataFrame, i
     """Return a writer as `sink` does, batch by batch."""
     options = _output_options(session, request)
     if request.guarantee == "exactly_once":
-        return _transactional(session, request, options)
+        return _transactional(session, request, options, buckets=1)
     return lambda batch, _epoch: batch.write.format("kafka").options(**options).save()
 
 
@@ -127,18 +133,20 @@ def _output_options(session: SparkSession, request: SinkRequest) -> dict[str, st
 
 
 def _transactional(
-    session: SparkSession, request: SinkRequest, options: Mapping[str, str]
+    session: SparkSession, request: SinkRequest, options: Mapping[str, str], buckets: int
 ) -> Callable[[DataFrame, int], None]:
-    of_client = {
+    client_options = {
         name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")
     }
-    output = TransactionalOutput(
-        session,
-        query_id=request.query_id,
-        topic=request.entity[0],
-        options=of_client,
-        checkpoint=request.checkpoint,
-    )
+    writer: dict[str, Any] = {
+        "query_id": request.query_id,
+        "topic": request.entity[0],
+        "options": client_options,
+        "checkpoint": request.checkpoint,
+    }
+    if buckets > 1 or not is_local(session):
+        return BucketedOutput(session, **writer, buckets=buckets).write
+    output = TransactionalOutput(session, **writer)
     request.resources.callback(output.close)
     return output.write
 

@@ -1,8 +1,8 @@
-"""Exactly-once output to Kafka. ADR 0007 gives the reasons.
+"""Exactly-once output to Kafka. ADRs 7 and 68 give the reasons.
 
-A running query has one transactional producer. A transaction contains all records of one epoch (Spark's word for a batch) and the
-epoch's marker, stored as a consumer group's offset; both appear together or not at all. A repeated epoch finds the
-marker and writes nothing.
+In a local pool a running query has one transactional producer. A transaction contains all records of one epoch (Spark's word for a
+batch) and the epoch's marker, stored as a consumer group's offset; both appear together or not at all. A repeated epoch finds the
+marker and writes nothing. On a cluster an epoch is divided into buckets, each with a producer and a marker of its own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,21 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.runtime.fail_points import fail_point
 
-_TRANSACTION_TIMEOUT_MS = 60_000
-# For each step of a transaction, also for abort: if a topic was dropped, two steps take this long to report it.
-_STEP_TIMEOUT_MS = 30_000
+_PREFIX = "headrace-"
+_BUCKETS = "buckets"
+"""The file in a checkpoint with the number of buckets of the output, if there are several."""
+_PRODUCER = {
+    "transaction.timeout.ms": "60000",
+    # For each step of a transaction, also for abort: if a topic was dropped, two steps take this long to report it.
+    "max.block.ms": "30000",
+    "enable.idempotence": "true",
+    "acks": "all",
+}
 _CLOSE_TIMEOUT_S = 2
 _BYTES_OUT = "org.apache.kafka.common.serialization.ByteArraySerializer"
 _BYTES_IN = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
@@ -31,7 +39,7 @@ MARKER_LIFETIME_S = 7 * 24 * 3600.0
 
 
 class TransactionalOutput:
-    """Writes of one start of a query to one topic; `close` it when the query has ended.
+    """Writes of one start of a query to one topic by tasks in this process; `close` it when the query has ended.
 
     `options` are the options of Java's Kafka clients, with secrets. Raises Java's exceptions, as py4j wraps them, and
     UserError if it is unknown whether an epoch was written: a retry would not help.
@@ -41,22 +49,19 @@ class TransactionalOutput:
         self, session: SparkSession, *, query_id: str, topic: str, options: Mapping[str, str], checkpoint: str
     ) -> None:
         self._jvm: Any = session._jvm
-        self._name = f"headrace-{query_id}"
         self._topic = topic
-        self._options = options
-        self._checkpoint = checkpoint
-        self._producer: Any = None
-        self._next_epoch: int | None = None
+        self._writer = _Writer(session, f"{_PREFIX}{query_id}", topic, options, checkpoint)
 
     def write(self, records: DataFrame, epoch: int) -> None:
         """Write the records (columns key, value and perhaps headers) of an epoch in one transaction, unless an earlier attempt has."""
-        if self._producer is None:
-            self._open(epoch)
+        writer = self._writer
+        if writer.producer is None:
+            writer.open(epoch)
         # Spark repeats the last batch after a stop between the commit in Kafka and its own: the same epoch with the same offsets, and so
         # the same records, which are in the topic already.
-        if self._next_epoch is not None and epoch < self._next_epoch:
+        if writer.is_written(epoch):
             return
-        producer = self._producer
+        producer = writer.producer
         producer.beginTransaction()
         try:
             rows = self._jvm.io.headrace.spark.KafkaOutput.send(records._jdf, producer, self._topic)
@@ -66,7 +71,7 @@ class TransactionalOutput:
             fail_point("inside_transaction")
             # The marker must share the fate of the records. Offsets of a consumer group are the only thing besides records that a
             # Kafka transaction covers, and unlike a record in the topic they are invisible to readers.
-            producer.sendOffsetsToTransaction(self._marker(epoch + 1), self._group())
+            producer.sendOffsetsToTransaction(writer.marker(epoch + 1), writer.group())
             producer.commitTransaction()
         except BaseException:
             # Readers of committed records wait at an open transaction, so abort it. The first error matters, not one of the abort.
@@ -77,25 +82,110 @@ class TransactionalOutput:
 
     def close(self) -> None:
         """Give the connections back."""
-        if self._producer is not None:
-            self._producer.close(self._jvm.java.time.Duration.ofSeconds(_CLOSE_TIMEOUT_S))
+        self._writer.close()
 
-    def _open(self, epoch: int) -> None:
+
+class BucketedOutput:
+    """Writes of one start of a query to one topic by tasks in any process, each bucket of an epoch in its own transaction: see ADR 68.
+
+    Raises as `TransactionalOutput` does.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        query_id: str,
+        topic: str,
+        options: Mapping[str, str],
+        checkpoint: str,
+        buckets: int,
+    ) -> None:
+        # With one bucket the names are those of `TransactionalOutput`: a query may move between a local pool and a cluster.
+        name = f"{_PREFIX}{query_id}"
+        names = [name] if buckets == 1 else [f"{name}-{bucket}" for bucket in range(buckets)]
+        self._writers = [_Writer(session, name, topic, options, checkpoint) for name in names]
+        java: Any = session._jvm
+        listed = java.java.util.ArrayList()
+        for name in names:
+            listed.add(name)
+        self._buckets = java.io.headrace.spark.KafkaBuckets(
+            topic, listed, _java_map(java, {**options, **_PRODUCER})
+        )
+        self._is_checked = False
+
+    def write(self, records: DataFrame, epoch: int) -> None:
+        """Write the records of an epoch, but for the buckets that an earlier attempt has written."""
+        if not self._is_checked:
+            # Tasks read their markers themselves. Whether a marker fits the checkpoint is known here.
+            for writer in self._writers:
+                try:
+                    writer.open(epoch)
+                finally:
+                    writer.close()
+            self._is_checked = True
+        if all(writer.is_written(epoch) for writer in self._writers):
+            return
+        self._buckets.write(records._jdf, epoch)
+        fail_point("after_sink_before_commit")
+
+
+def bucket_count(records: DataFrame, checkpoint: str) -> int:
+    """Return the number of buckets of a query's output, which never changes: a repeated epoch must have the buckets of its first attempt.
+
+    A local pool needs one. A cluster has one for each partition of state, unless a repeated epoch may have other rows: then only
+    one transaction for the whole epoch is exactly once.
+    """
+    file = Path(checkpoint, _BUCKETS)
+    if file.is_file():
+        return int(file.read_text())
+    session: Any = records.sparkSession
+    is_new = not any(Path(checkpoint).glob("offsets/[0-9]*"))
+    if is_local(records.sparkSession) or not is_new:
+        return 1
+    if not session._jvm.io.headrace.spark.RepeatableRows.holds(records._jdf):
+        return 1
+    count = int(session.conf.get("spark.sql.shuffle.partitions"))
+    if count > 1:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, str(count))
+    return count
+
+
+def is_local(session: SparkSession) -> bool:
+    """True if tasks run in the driver's own process."""
+    return bool(session._jsc.sc().isLocal())
+
+
+class _Writer:
+    """A transactional producer and its marker; both have the same name. `producer` is None until `open`."""
+
+    def __init__(
+        self, session: SparkSession, name: str, topic: str, options: Mapping[str, str], checkpoint: str
+    ) -> None:
+        self.producer: Any = None
+        self._jvm: Any = session._jvm
+        self._name = name
+        self._topic = topic
+        self._options = options
+        self._checkpoint = checkpoint
+        self._next_epoch: int | None = None
+
+    def open(self, epoch: int) -> None:
+        """Fence earlier writers and read the marker. Raises UserError 22000 if the marker does not fit the epoch."""
         producer = self._jvm.org.apache.kafka.clients.producer.KafkaProducer(
-            self._map(
+            _java_map(
+                self._jvm,
                 {
                     **self._options,
+                    **_PRODUCER,
                     "transactional.id": self._name,
-                    "transaction.timeout.ms": str(_TRANSACTION_TIMEOUT_MS),
-                    "max.block.ms": str(_STEP_TIMEOUT_MS),
-                    "enable.idempotence": "true",
-                    "acks": "all",
                     "key.serializer": _BYTES_OUT,
                     "value.serializer": _BYTES_OUT,
-                }
+                },
             )
         )
-        self._producer = producer
+        self.producer = producer
         # Fences every earlier producer of this query and ends the transaction that one may have left open.
         producer.initTransactions()
         # The marker is read after fencing, since an earlier producer could still commit, and move it, before.
@@ -114,17 +204,36 @@ class TransactionalOutput:
                 hint="RESTART does not help. Create the query again, from the position where its output ends.",
             )
 
+    def is_written(self, epoch: int) -> bool:
+        """True if the marker that `open` read covers an epoch."""
+        return self._next_epoch is not None and epoch < self._next_epoch
+
+    def close(self) -> None:
+        """Give the connections back."""
+        if self.producer is not None:
+            self.producer.close(self._jvm.java.time.Duration.ofSeconds(_CLOSE_TIMEOUT_S))
+
+    def marker(self, next_epoch: int) -> Any:
+        """Return the offsets that are the marker."""
+        offset = self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(next_epoch)
+        return self._jvm.java.util.Map.of(self._place(), offset)
+
+    def group(self) -> Any:
+        """Return the group of the marker."""
+        return self._jvm.org.apache.kafka.clients.consumer.ConsumerGroupMetadata(self._name)
+
     def _committed(self) -> int | None:
         """Return the epoch after the last written one; None without a marker."""
         consumer = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(
-            self._map(
+            _java_map(
+                self._jvm,
                 {
                     **self._options,
                     "group.id": self._name,
                     "isolation.level": "read_committed",
                     "key.deserializer": _BYTES_IN,
                     "value.deserializer": _BYTES_IN,
-                }
+                },
             )
         )
         try:
@@ -133,21 +242,15 @@ class TransactionalOutput:
         finally:
             consumer.close()
 
-    def _marker(self, next_epoch: int) -> Any:
-        offset = self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(next_epoch)
-        return self._jvm.java.util.Map.of(self._place(), offset)
-
     def _place(self) -> Any:
         return self._jvm.org.apache.kafka.common.TopicPartition(self._topic, 0)
 
-    def _group(self) -> Any:
-        return self._jvm.org.apache.kafka.clients.consumer.ConsumerGroupMetadata(self._name)
 
-    def _map(self, options: Mapping[str, str]) -> Any:
-        java = self._jvm.java.util.HashMap()
-        for name, value in options.items():
-            java.put(name, value)
-        return java
+def _java_map(java: Any, options: Mapping[str, str]) -> Any:
+    result = java.java.util.HashMap()
+    for name, value in options.items():
+        result.put(name, value)
+    return result
 
 
 def _marker_is_conclusive(checkpoint: str, epoch: int) -> bool:

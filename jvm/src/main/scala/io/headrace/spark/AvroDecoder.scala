@@ -250,9 +250,11 @@ private[spark] object AvroDecoder {
   }
 }
 
-private[spark] final case class AvroFormat(registry: String) extends RecordFormat {
+/** Records by the schemas of a registry; None: of Avro files. */
+private[spark] final case class AvroFormat(registry: Option[SchemaRegistry]) extends RecordFormat {
   override def name: String = "avro"
-  override def decoder(kind: DataType, spelled: (String, String) => Unit): RecordDecoder =
-    if (registry == AvroFiles.Registry) new AvroDecoder(kind, AvroFiles.schema, spelled, _ => "the file's schema")
-    else new AvroDecoder(kind, SchemaRegistry.of(registry).schema, spelled)
+  override def decoder(kind: DataType, spelled: (String, String) => Unit): RecordDecoder = registry match {
+    case None         => new AvroDecoder(kind, AvroFiles.schema, spelled, _ => "the file's schema")
+    case Some(client) => new AvroDecoder(kind, client.schema, spelled)
+  }
 }

@@ -24,7 +24,8 @@ private[spark] object PromptWindows extends ColumnarRule {
 
   override def preColumnarTransitions: Rule[SparkPlan] = (plan: SparkPlan) =>
     plan.collect { case state: StateStoreWriter => state } match {
-      case Seq(windows: StateStoreSaveExec) if closes(windows) =>
+      // Only where the tasks are in this process, since they ask the run (see ClosingWatermark).
+      case Seq(windows: StateStoreSaveExec) if windows.session.sparkContext.isLocal && closes(windows) =>
         run(windows).fold(plan) { run =>
           val closing = new ClosingWatermark(run.execution.runId, windows.getStateInfo.storeVersion, isReadBefore(windows))
           plan.transformUp {

@@ -439,13 +439,14 @@ private[spark] object ProtobufDecoder {
     unlike(kind, name, ProtobufMessages.typeName(field))
 }
 
-/** Records of `message` in the FileDescriptorSet `descriptors` (base64), or, where that is empty, of the schemas of `registry`. */
-private[spark] final case class ProtobufFormat(registry: String, message: String, descriptors: String) extends RecordFormat {
+/** Records of `message` in the FileDescriptorSet `descriptors` (base64), or of the schemas of `registry`. */
+private[spark] final case class ProtobufFormat(registry: Option[SchemaRegistry], message: String, descriptors: String) extends RecordFormat {
   override def name: String = "protobuf"
   override def decoder(kind: DataType, spelled: (String, String) => Unit): RecordDecoder = {
-    val messages =
-      if (descriptors.nonEmpty) new ProtobufDecoder.One(ProtobufMessages.named(descriptors, message))
-      else new ProtobufDecoder.Registered(SchemaRegistry.of(registry).messages, message)
+    val messages = registry match {
+      case None         => new ProtobufDecoder.One(ProtobufMessages.named(descriptors, message))
+      case Some(client) => new ProtobufDecoder.Registered(client.messages, message)
+    }
     new ProtobufDecoder(kind.asInstanceOf[StructType], messages, spelled)
   }
 }

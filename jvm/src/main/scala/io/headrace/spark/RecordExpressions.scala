@@ -43,7 +43,7 @@ private[spark] final case class ReadRecord(child: Expression, kind: DataType, fo
   * name that `problem` is and left out (`ignore`): the array is empty; or it is also sent to the [[SideTopic]] of that id,
   * for which `record` is a STRUCT of [[SideTopic.Record]]. `metadata` is a STRUCT that says where the record stands, as its store does.
   */
-private[spark] final case class AdmitRecord(children: Seq[Expression], instead: String, counts: RowCounts)
+private[spark] final case class AdmitRecord(children: Seq[Expression], instead: AdmitRecord.Instead, counts: RowCounts)
     extends Expression
     with CountsRows {
   private val Seq(row, problem, _, metadata) = children.take(4)
@@ -67,9 +67,9 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
   ): ArrayData = {
     def texts = RecordMetadata.texts(place, metadata.dataType.asInstanceOf[StructType])
     instead match {
-      case "terminate" => throw new BadRecord(reason.toString, texts)
-      case "ignore"    =>
-      case id          => SideTopic.of(id).send(record, texts, "error" -> reason.toString)
+      case AdmitRecord.Terminate   => throw new BadRecord(reason.toString, texts)
+      case AdmitRecord.Ignore      =>
+      case AdmitRecord.Send(topic) => topic.send(record, texts, "error" -> reason.toString)
     }
     counts.add(problem.toString)
     AdmitRecord.Nothing
@@ -165,6 +165,21 @@ private[spark] final case class WriteTime(child: Expression, layout: TimeText.La
 }
 
 private[spark] object AdmitRecord {
+
+  /** Treatment of a bad record. */
+  sealed trait Instead extends Serializable
+  case object Terminate extends Instead
+  case object Ignore extends Instead
+  final case class Send(topic: SideTopic) extends Instead
+
+  object Instead {
+    def of(text: String): Instead = text match {
+      case "terminate" => Terminate
+      case "ignore"    => Ignore
+      case id          => Send(SideTopic.of(id))
+    }
+  }
+
   private val Nothing: ArrayData = new GenericArrayData(Array.empty[Any])
 }
 
@@ -206,7 +221,10 @@ private[spark] object RecordFunctions {
         read(record, kind, CsvFormat(delimiter.toString.head, TimeText.Layout.named(times)))
     },
     function("headrace_from_avro") { case Seq(record, Constant(kind: UTF8String), Constant(registry: UTF8String)) =>
-      read(record, kind, AvroFormat(registry.toString))
+      read(record, kind, AvroFormat(registry.toString match {
+        case AvroFiles.Registry => None
+        case name               => Some(SchemaRegistry.of(name))
+      }))
     },
     function("headrace_avro_records") { case Seq(block, count, schema) => AvroRecords(block, count, schema) },
     function("headrace_to_avro") { case Seq(row, Constant(schema: UTF8String), Constant(id: Int)) =>
@@ -214,14 +232,14 @@ private[spark] object RecordFunctions {
     },
     function("headrace_from_protobuf") {
       case Seq(record, Constant(kind: UTF8String), Constant(registry: UTF8String), Constant(message: UTF8String), Constant(set: UTF8String)) =>
-        read(record, kind, ProtobufFormat(registry.toString, message.toString, set.toString))
+        read(record, kind, ProtobufFormat(Option.when(set.toString.isEmpty)(SchemaRegistry.of(registry.toString)), message.toString, set.toString))
     },
     function("headrace_to_protobuf") {
       case Seq(row, Constant(set: UTF8String), Constant(message: UTF8String), Constant(prefix: Array[Byte])) =>
         WriteProtobuf(row, set.toString, message.toString, prefix.toSeq)
     },
     function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 =>
-      AdmitRecord(arguments, instead.toString, RowCounts.registered())
+      AdmitRecord(arguments, AdmitRecord.Instead.of(instead.toString), RowCounts.registered())
     },
     function("headrace_time_text") {
       case Seq(time, Constant(layout: UTF8String), Constant(precise: Boolean), Constant(zone: UTF8String)) =>

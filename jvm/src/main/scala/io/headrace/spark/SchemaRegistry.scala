@@ -23,8 +23,10 @@ import org.apache.avro.{AvroRuntimeException, Schema}
   *
   * What was found is kept, so that records with known schemas are read on while the registry is down. An id that it does
   * not know is asked for again after a while. `properties` are what `connectors.schema_registry.options.connection` gives.
+  *
+  * Expressions hold it, and take it to their tasks: each process has a client of its own.
   */
-private[spark] final class SchemaRegistry(name: String, properties: Map[String, String]) {
+private[spark] final class SchemaRegistry(name: String, properties: Map[String, String]) extends Serializable {
   import SchemaRegistry._
 
   private val uris = properties("uris").split(",").toSeq
@@ -41,6 +43,10 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
   }
 
   def hasProperties(others: Map[String, String]): Boolean = others == properties
+
+  override def toString: String = name // the properties have secrets
+
+  private def writeReplace(): AnyRef = new Reference(name, properties)
 
   /** The Avro schema of an id; None when the registry does not know it. Throws [[RegistryAway]] when it gives no answer. */
   def schema(id: Int): Option[Schema] = avro.get(id)
@@ -152,23 +158,24 @@ object SchemaRegistry {
   @volatile private var protoFiles: ProtoFiles = _
   private val open = new ConcurrentHashMap[String, SchemaRegistry]()
 
-  /** Lets tasks in this JVM ask the registry that the catalog calls `name`. What it was asked before is known on, if it is the same. */
-  def open(name: String, properties: java.util.Map[String, String]): Unit = {
-    val settings = properties.asScala.toMap
-    val _ = open.compute(
-      name,
-      (_, registered) => if (registered != null && registered.hasProperties(settings)) registered else new SchemaRegistry(name, settings)
-    )
+  /** Lets expressions ask the registry that the catalog calls `name`. What it was asked before is known on, if it is the same. */
+  def open(name: String, properties: java.util.Map[String, String]): Unit = { val _ = client(name, properties.asScala.toMap) }
+
+  private def client(name: String, properties: Map[String, String]): SchemaRegistry = open.compute(
+    name,
+    (_, registered) => if (registered != null && registered.hasProperties(properties)) registered else new SchemaRegistry(name, properties)
+  )
+
+  private final class Reference(name: String, properties: Map[String, String]) extends Serializable {
+    private def readResolve(): AnyRef = client(name, properties)
   }
 
   /** Use `files` to read `.proto` files from now on. */
   def readBy(files: ProtoFiles): Unit = protoFiles = files
 
-  private[spark] def of(name: String): SchemaRegistry = Option(open.get(name)).getOrElse(
-    throw new IllegalStateException(
-      s"expected a task in the driver's own process to read by the schema registry $name, found one elsewhere: use a Spark master of local[n]"
-    )
-  )
+  /** Driver: the registry of this name. */
+  private[spark] def of(name: String): SchemaRegistry =
+    Option(open.get(name)).getOrElse(throw new IllegalStateException(s"expected the schema registry $name to be open, found none"))
 
   private def tls(properties: Map[String, String]): SSLContext = {
     val trusted = properties.get("tls.ca_cert_file").map { pem =>

@@ -1,9 +1,10 @@
 package io.headrace.spark
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import java.util.concurrent.atomic.AtomicReference
 
+import com.google.common.cache.{CacheBuilder, RemovalNotification}
 import org.apache.kafka.clients.producer.{Callback, KafkaProducer, ProducerRecord}
 import org.apache.kafka.common.serialization.ByteArraySerializer
 import org.apache.spark.TaskContext
@@ -13,8 +14,11 @@ import org.apache.spark.sql.catalyst.InternalRow
   *
   * The broker has a task's records before the task ends. Where it does not take them the task fails and with it the batch,
   * which runs again: each record is there at least once.
+  *
+  * Expressions hold it, and take it to their tasks: each process has a producer of its own.
   */
-private[spark] final class SideTopic(topic: String, query: String, options: java.util.Map[String, Object]) {
+private[spark] final class SideTopic(id: String, topic: String, query: String, options: java.util.HashMap[String, Object])
+    extends Serializable {
   private val tasks = new ConcurrentHashMap[Long, AtomicReference[Exception]]()
   @volatile private var opened = false
 
@@ -68,6 +72,10 @@ private[spark] final class SideTopic(topic: String, query: String, options: java
   }
 
   private def close(): Unit = if (opened) producer.close(SideTopic.CloseTimeout)
+
+  override def toString: String = topic // the options have secrets
+
+  private def writeReplace(): AnyRef = new SideTopic.Reference(id, topic, query, options)
 }
 
 object SideTopic {
@@ -77,17 +85,27 @@ object SideTopic {
   private val CloseTimeout = java.time.Duration.ofSeconds(2)
   private val open = new ConcurrentHashMap[String, SideTopic]()
 
-  /** Lets tasks in this JVM write to `topic` under `id`; `options` are the Kafka client's, and `query` names who writes. */
+  // Nobody closes those of other processes than the driver's.
+  private val elsewhere = CacheBuilder
+    .newBuilder()
+    .expireAfterAccess(1, TimeUnit.HOURS)
+    .removalListener((old: RemovalNotification[String, SideTopic]) => old.getValue.close())
+    .build[String, SideTopic]()
+
+  /** Lets expressions write to `topic` under `id`; `options` are the Kafka client's, and `query` names who writes. */
   def open(id: String, topic: String, query: String, options: java.util.Map[String, Object]): Unit = {
-    val _ = open.put(id, new SideTopic(topic, query, options))
+    val _ = open.put(id, new SideTopic(id, topic, query, new java.util.HashMap(options)))
   }
 
   /** No task writes under `id` any more. */
   def close(id: String): Unit = Option(open.remove(id)).foreach(_.close())
 
-  private[spark] def of(id: String): SideTopic = Option(open.get(id)).getOrElse(
-    throw new IllegalStateException(
-      "expected a task in the driver's own process for a topic beside the sink, found one elsewhere: use a Spark master of local[n]"
-    )
-  )
+  /** Driver: the topic of this id. */
+  private[spark] def of(id: String): SideTopic =
+    Option(open.get(id)).getOrElse(throw new IllegalStateException("expected an open topic beside the sink, found none"))
+
+  private final class Reference(id: String, topic: String, query: String, options: java.util.HashMap[String, Object]) extends Serializable {
+    private def readResolve(): AnyRef =
+      Option(open.get(id)).getOrElse(elsewhere.get(id, () => new SideTopic(id, topic, query, options)))
+  }
 }

@@ -1,0 +1,226 @@
+"""Output from tasks on two workers: each row is written once, whichever process is killed, and rows that are left out are set aside."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from harness.faults import some
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S, until
+from harness.spark_cluster import SparkCluster
+from headrace.formats.json import Json
+from headrace.planner.physical import SparkPlan, WriteEntity
+from tests.driver.control import DriverControl
+from tests.driver.plans import STORE, read, sql, watermark, write
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("tests/cluster"),  # one cluster for all
+]
+
+SECONDS, PER_SECOND, KEYS = 12, 1000, 20
+BEGIN_MS = 1_700_000_000_000
+EXPECTED = Counter(
+    (BEGIN_MS + second * 1000, key, PER_SECOND // KEYS) for second in range(SECONDS) for key in range(KEYS)
+)
+WINDOWS = (
+    "SELECT unix_millis(window.start) AS at, k, count(*) AS n "
+    "FROM (SELECT window(__headrace_rowtime, '1 second') AS window, k FROM w) GROUP BY window, k"
+)
+
+
+class Pipeline:
+    """A windowed count from Kafka to Kafka, exactly once, whose driver may be started several times on `cluster`."""
+
+    def __init__(
+        self, cluster: SparkCluster, kafka: KafkaClient, folder: Path, topic: Callable[..., str]
+    ) -> None:
+        self.cluster = cluster
+        self.checkpoint = folder / "checkpoint"
+        self.source, self.target, self.dead, self.late = topic(2), topic(3), topic(), topic()
+        self.driver: DriverControl | None = None
+        self._kafka = kafka
+        self._folder = folder
+        self._starts = 0
+
+    def start(self, **environment: str) -> None:
+        """Start a driver and the query."""
+        self._starts += 1
+        self.driver = DriverControl(
+            self._folder / f"driver-{self._starts}",
+            environment={"HEADRACE_SPARK_SECRET": self.cluster.secret, **environment},
+            spark_master=self.cluster.master,
+            warm_up=False,
+            records_per_batch=PER_SECOND,
+        )
+        aside = [
+            WriteEntity(id=name, input="a", store=STORE, connector="kafka", entity=(entity,))
+            for name, entity in (("dead", self.dead), ("late", self.late))
+        ]
+        steps = [
+            *read(self.source, "k BIGINT", on_error="dead", carries_record=True),
+            watermark("w", "a", window_ms=1000, advance_ms=1000, late="late"),
+            sql("b", ["w"], WINDOWS),
+            *aside,
+            *write(
+                self.target,
+                "b",
+                "at BIGINT; k BIGINT; n BIGINT",
+                guarantee="exactly_once",
+                key=Json(),
+                key_columns=["at", "k"],
+            ),
+        ]
+        self.driver.start(
+            SparkPlan(steps=steps, outputs=["sink", "dead", "late"]),
+            checkpoint=self.checkpoint,
+            stores={STORE: {"uris": self._kafka.bootstrap, "tls.disabled": "TRUE"}},
+            query_id=f"eo-{self.target}",
+        )
+
+    def kill_driver(self) -> None:
+        """kill -9 of all processes of the driver."""
+        assert self.driver is not None
+        processes = self.driver.processes()
+        for process in processes:
+            process.kill()
+        psutil.wait_procs(processes, timeout=PATIENCE_S)
+        self.driver.close()
+
+    def finished(self) -> int:
+        """The number of finished batches."""
+        return len(list(self.checkpoint.glob("commits/[0-9]*")))
+
+    def markers(self) -> list[int]:
+        """The next epoch of each of the two buckets."""
+        return [self._marker(f"headrace-eo-{self.target}-{bucket}") for bucket in range(2)]
+
+    def rows(self) -> Counter[tuple[int, int, int]]:
+        """The committed output."""
+        values = [json.loads(value or "") for _, value in self._kafka.consume(self.target)]
+        return Counter((row["at"], row["k"], row["n"]) for row in values)
+
+    def _marker(self, group: str) -> int:
+        consumer = Consumer({"bootstrap.servers": self._kafka.bootstrap, "group.id": group})
+        try:
+            (marker,) = consumer.committed([TopicPartition(self.target, 0)], timeout=PATIENCE_S)
+            return int(marker.offset)
+        finally:
+            consumer.close()
+
+
+def kill_executor(pipeline: Pipeline, chance: random.Random) -> None:
+    """Kill an executor at some moment; Spark starts another."""
+    time.sleep(chance.random())
+    chance.choice(pipeline.cluster.executors()).kill()
+
+
+def kill_driver_between_buckets(pipeline: Pipeline, chance: random.Random) -> None:
+    """Kill the driver while an executor is stopped, which continues when the next driver's tasks have its bucket."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        time.sleep(chance.random() / 2)
+        stopped = chance.choice(pipeline.cluster.executors())
+        stopped.suspend()
+        time.sleep(1)
+        first, second = pipeline.markers()
+        if first != second:
+            break
+        stopped.resume()
+        assert time.monotonic() < deadline, "no moment between the commits of two buckets"
+    pipeline.kill_driver()
+    pipeline.start()
+    written = pipeline.finished()
+    until(lambda: pipeline.finished() > written or pipeline.rows() == EXPECTED, "output of the next driver")
+    if stopped.is_running():
+        stopped.resume()
+
+
+def kill_worker(pipeline: Pipeline, chance: random.Random) -> None:
+    """Kill a worker at some moment, and start another in its place."""
+    time.sleep(chance.random())
+    number = chance.randrange(2)
+    pipeline.cluster.kill_worker(number)
+    pipeline.cluster.start_worker(number)
+
+
+def kill_driver(pipeline: Pipeline, chance: random.Random) -> None:
+    """Kill the driver at some moment, and start another."""
+    time.sleep(chance.random())
+    pipeline.kill_driver()
+    pipeline.start()
+
+
+FAULTS = [kill_executor, kill_driver_between_buckets, kill_worker, kill_driver]
+
+
+@pytest.mark.parametrize("fault", some(FAULTS))
+def test_nothing_is_lost_or_doubled(
+    cluster: SparkCluster,
+    kafka: KafkaClient,
+    tmp_path: Path,
+    topic: Callable[..., str],
+    random_source: random.Random,
+    fault: Callable[[Pipeline, random.Random], None],
+) -> None:
+    pipeline = Pipeline(cluster, kafka, tmp_path, topic)
+    _produce(kafka, pipeline.source)
+    pipeline.start()
+    try:
+        until(lambda: pipeline.finished() >= 3, "three batches")
+        fault(pipeline, random_source)
+        until(lambda: pipeline.rows().total() >= EXPECTED.total(), lambda: f"{pipeline.rows().total()} rows")
+        # Both workers have written, each its bucket.
+        assert min(pipeline.markers()) > 0
+        kafka.produce(pipeline.source, [(None, "bad")], partition=0)
+        kafka.produce(pipeline.source, [(None, '{"k":1}')], partition=1, timestamp=BEGIN_MS)
+        for aside in (pipeline.dead, pipeline.late):
+            until(lambda aside=aside: kafka.consume(aside), f"a record in {aside}")  # type: ignore[misc]
+        assert {value for _, value in kafka.consume(pipeline.dead)} == {"bad"}
+        assert {value for _, value in kafka.consume(pipeline.late)} == {'{"k":1}'}
+        assert pipeline.rows() == EXPECTED
+    finally:
+        pipeline.kill_driver()
+
+
+@pytest.mark.faults
+def test_a_batch_that_is_written_is_not_written_again(
+    cluster: SparkCluster, kafka: KafkaClient, tmp_path: Path, topic: Callable[..., str]
+) -> None:
+    """A driver is killed between the last bucket's commit and Spark's."""
+    pipeline = Pipeline(cluster, kafka, tmp_path, topic)
+    _produce(kafka, pipeline.source)
+    pipeline.start(HEADRACE_FAIL_POINT="after_sink_before_commit:4")
+    assert pipeline.driver is not None
+    try:
+        assert pipeline.driver.process.wait(PATIENCE_S) == -signal.SIGKILL
+        pipeline.driver.close()
+        assert 0 < pipeline.rows().total() < EXPECTED.total()
+        pipeline.start()
+        until(lambda: pipeline.rows().total() >= EXPECTED.total(), lambda: f"{pipeline.rows().total()} rows")
+        assert pipeline.rows() == EXPECTED
+    finally:
+        pipeline.kill_driver()
+
+
+def _produce(kafka: KafkaClient, source: str) -> None:
+    """Write a row for each of KEYS keys in turn, and one in each partition that closes all windows."""
+    for second in range(SECONDS):
+        for partition in range(2):
+            rows = [(None, f'{{"k":{n % KEYS}}}') for n in range(PER_SECOND // 2)]
+            kafka.produce(source, rows, partition=partition, timestamp=BEGIN_MS + second * 1000)
+    for partition in range(2):
+        last = BEGIN_MS + (SECONDS + 10) * 1000
+        kafka.produce(source, [(None, '{"k":0}')], partition=partition, timestamp=last)
