@@ -27,6 +27,7 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
 from headrace.statements.base import ddl
+from headrace.statements.completion import Candidate
 from tests.unit.server.scripted import FILE, ScriptedStatements, ScriptedStream
 
 GOOD = "good-token"
@@ -312,10 +313,10 @@ async def test_copy_writes_the_file_that_it_fetched_and_no_file_that_is_there(
 async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_sql(
     address: str, statements: ScriptedStatements
 ) -> None:
-    done = await headrace(address, "sql", "-c", "\\dn shop", "-c", "\\l", "-c", "help", "-c", "\\dq")
+    done = await headrace(address, "sql", "-c", "\\dn shop", "-c", "\\l", "-c", "help", "-c", "\\dz")
     assert statements.texts == ["LIST SCHEMAS IN DATABASE shop", "LIST DATABASES"]
     assert "\\conninfo" in done.err
-    assert "unknown command \\dq" in done.err
+    assert "unknown command \\dz" in done.err
     assert (done.code, done.out) == (2, "")
     for wrong in ("\\c", "\\l shop"):
         assert "expected \\" in (await headrace(address, "sql", "-c", wrong)).err
@@ -330,7 +331,56 @@ async def test_exit_codes_identify_the_error(address: str, unused_tcp_port: int,
     assert unreachable.code == 3
     assert "headrace up" in unreachable.err
     assert (await headrace(address, "sql", "-f", str(tmp_path / "gone.sql"))).code == 2
+    assert (await headrace(address, "sql", "-v", "no value")).code == 2
     assert (await headrace(address, "sql", "--nonsense")).code == 2
+
+
+async def test_a_script_continues_after_an_error_if_asked_and_errors_are_json_with_json(
+    address: str, statements: ScriptedStatements
+) -> None:
+    denied = UserError(
+        SqlState.INSUFFICIENT_PRIVILEGE, "no", hint="Ask.", span=Span(start=2, end=3, line=1, column=3)
+    )
+    statements.answer("A 5", denied)
+    statements.answer("B", NUMBERS)
+    arguments = ("sql", "-o", "json", "-v", "x=5", "-c", "A :x;\nB", "--on-error")
+    stopped = await headrace(address, *arguments, "stop")
+    assert (stopped.code, stopped.out) == (4, "")
+    assert json.loads(stopped.err)["error"] == {
+        "sqlState": "42501",
+        "message": "no",
+        "hint": "Ask.",
+        "line": 1,
+        "column": 3,
+    }
+    continued = await headrace(address, *arguments, "continue")
+    assert continued.code == 4
+    assert len(json.loads(continued.out)) == 5
+
+
+async def test_the_records_of_an_entity_are_printed_by_its_names(
+    address: str, statements: ScriptedStatements
+) -> None:
+    statement = 'PRINT ENTITY "a.b" IN STORE "K"'
+    statements.answer(statement, NUMBERS)
+    done = await headrace(address, "tail", "K/a.b", "-o", "csv", "--max-rows", "2")
+    assert (done.code, done.out) == (0, "n,t\n0,x\n1,x\n")
+    await headrace(address, "tail", "pg/public/orders", "--from-beginning")
+    assert statements.texts[1] == """PRINT ENTITY "public"."orders" IN STORE "pg" WITH ('from_beginning')"""
+    assert (await headrace(address, "tail", "orders")).code == 2
+
+
+async def test_files_are_validated_without_running_them(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.sql"
+    file.write_text("SELEC;")
+    assert (await headrace(address, "validate", str(file))).code == 0
+    statements.diagnostics = [Diagnostic("42601", "expected a statement", span=Span(0, 5, 1, 1))]
+    done = await headrace(address, "validate", str(file))
+    assert done.code == 1
+    assert f"{file}:1:1: error[42601]" in done.err
+    assert (await headrace(address, "validate", str(tmp_path / "gone"))).code == 2
 
 
 async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
@@ -345,6 +395,8 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
     environment = os.environ | {
         "HEADRACE_TOKEN": "good-token",
         "XDG_STATE_HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path),
+        "PAGER": "sh -c 'cat; echo PAGED'",
         "TERM": "dumb",
         "PROMPT_TOOLKIT_NO_CPR": "1",
     }
@@ -370,6 +422,23 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         await until("<no-db>/<no-store># ")
         os.write(leader, b"SELECT\r1;\r")
         await until("| 4 | x |")
+        statements.candidates = [Candidate("orders", "stream", "orders")]
+        statements.answer("SELECT orders", result([("t", VARCHAR)], [(f"row {n}",) for n in range(100)]))
+        os.write(leader, b"SELECT or")
+        await asyncio.sleep(0.5)
+        before = len(shown)
+        os.write(leader, b"\t")
+        # The completion comes from the server; what is typed before it arrives would cancel it.
+        async with asyncio.timeout(PATIENCE_S):
+            while "SELECT or" not in statements.texts or len(shown) == before:
+                await asyncio.sleep(0.02)
+        os.write(leader, b";\r")
+        await until("PAGED")
+        await until("(100 rows)")
+        os.write(leader, b"DROP STORE s;\r")
+        await until("Run it? [y/N]")
+        os.write(leader, b"n\r")
+        await until("not run")
         os.write(leader, b"\\nonsense\r")
         await until("unknown command \\nonsense")
         await until("The commands are: \\l \\dn \\d ")
@@ -399,6 +468,7 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         if process.returncode is None:
             process.kill()
             await process.wait()
+    assert "DROP STORE s" not in statements.texts
     history = next(tmp_path.rglob("sql_history"))
     assert history.stat().st_mode & 0o777 == 0o600
     assert "+SELECT" in history.read_text()
