@@ -43,12 +43,20 @@ const query = createRoute({
   component: lazyRouteComponent(() => import("./features/queries/query-page"), "QueryPage"),
 });
 
+const lineage = createRoute({
+  getParentRoute: () => root,
+  path: "/lineage",
+  validateSearch: (search: Record<string, unknown>) => texts(search, ["text", "node", "focus", "way"]),
+  component: lazyRouteComponent(() => import("./features/lineage/lineage-page"), "LineagePage"),
+});
+
 export const router = createRouter({
   routeTree: root.addChildren([
     home,
     sql,
     queries,
     query,
+    lineage,
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: PageLoading as RouteComponent,

@@ -3,6 +3,7 @@
 export const PAGES = [
   { to: "/", name: "SQL", icon: "sql", key: "w", words: "workspace" },
   { to: "/queries", name: "Queries", icon: "queries", key: "q", words: "queries" },
+  { to: "/lineage", name: "Lineage", icon: "lineage", key: "l", words: "lineage" },
 ] as const;
 
 export type PagePath = (typeof PAGES)[number]["to"];
