@@ -50,6 +50,20 @@ const lineage = createRoute({
   component: lazyRouteComponent(() => import("./features/lineage/lineage-page"), "LineagePage"),
 });
 
+const catalog = createRoute({
+  getParentRoute: () => root,
+  path: "/catalog",
+  validateSearch: (search: Record<string, unknown>) => texts(search, ["text", "type"]),
+  component: lazyRouteComponent(() => import("./features/catalog/catalog-page"), "CatalogPage"),
+});
+
+const relation = createRoute({
+  getParentRoute: () => root,
+  path: "/catalog/$database/$schema/$relation",
+  validateSearch: (search: Record<string, unknown>) => texts(search, ["tab"]),
+  component: lazyRouteComponent(() => import("./features/catalog/relation-page"), "RelationPage"),
+});
+
 export const router = createRouter({
   routeTree: root.addChildren([
     home,
@@ -57,6 +71,8 @@ export const router = createRouter({
     queries,
     query,
     lineage,
+    catalog,
+    relation,
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: PageLoading as RouteComponent,

@@ -4,6 +4,7 @@ export const PAGES = [
   { to: "/", name: "SQL", icon: "sql", key: "w", words: "workspace" },
   { to: "/queries", name: "Queries", icon: "queries", key: "q", words: "queries" },
   { to: "/lineage", name: "Lineage", icon: "lineage", key: "l", words: "lineage" },
+  { to: "/catalog", name: "Catalog", icon: "catalog", key: "c", words: "catalog" },
 ] as const;
 
 export type PagePath = (typeof PAGES)[number]["to"];
