@@ -64,6 +64,19 @@ const relation = createRoute({
   component: lazyRouteComponent(() => import("./features/catalog/relation-page"), "RelationPage"),
 });
 
+const stores = createRoute({
+  getParentRoute: () => root,
+  path: "/stores",
+  component: lazyRouteComponent(() => import("./features/stores/store-list-page"), "StoreListPage"),
+});
+
+const store = createRoute({
+  getParentRoute: () => root,
+  path: "/stores/$store",
+  validateSearch: (search: Record<string, unknown>) => texts(search, ["entity"]),
+  component: lazyRouteComponent(() => import("./features/stores/store-page"), "StorePage"),
+});
+
 export const router = createRouter({
   routeTree: root.addChildren([
     home,
@@ -73,6 +86,8 @@ export const router = createRouter({
     lineage,
     catalog,
     relation,
+    stores,
+    store,
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: PageLoading as RouteComponent,

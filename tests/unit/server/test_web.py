@@ -59,7 +59,7 @@ async def test_what_is_long_is_sent_compressed_to_who_takes_it(
 
 
 @pytest.mark.parametrize(
-    "path", ["/sql", "/queries", "/queries/1", "/lineage?focus=x", "/catalog/db/public/a.b"]
+    "path", ["/sql", "/queries", "/queries/1", "/lineage?focus=x", "/catalog/db/public/a.b", "/stores/s/%2Fa"]
 )
 async def test_addresses_of_pages_are_answered_by_the_page(visitor: httpx.AsyncClient, path: str) -> None:
     answer = await visitor.get(path)

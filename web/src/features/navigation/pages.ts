@@ -5,6 +5,7 @@ export const PAGES = [
   { to: "/queries", name: "Queries", icon: "queries", key: "q", words: "queries" },
   { to: "/lineage", name: "Lineage", icon: "lineage", key: "l", words: "lineage" },
   { to: "/catalog", name: "Catalog", icon: "catalog", key: "c", words: "catalog" },
+  { to: "/stores", name: "Stores", icon: "store", key: "s", words: "stores" },
 ] as const;
 
 export type PagePath = (typeof PAGES)[number]["to"];
