@@ -77,6 +77,20 @@ const store = createRoute({
   component: lazyRouteComponent(() => import("./features/stores/store-page"), "StorePage"),
 });
 
+const access = createRoute({
+  getParentRoute: () => root,
+  path: "/access",
+  validateSearch: (search: Record<string, unknown>) => texts(search, ["tab", "text", "sort"]),
+  component: lazyRouteComponent(() => import("./features/access/access-page"), "AccessPage"),
+});
+
+const resources = createRoute({
+  getParentRoute: () => root,
+  path: "/resources",
+  validateSearch: (search: Record<string, unknown>) => texts(search, ["tab", "text", "sort"]),
+  component: lazyRouteComponent(() => import("./features/resources/resources-page"), "ResourcesPage"),
+});
+
 export const router = createRouter({
   routeTree: root.addChildren([
     home,
@@ -88,6 +102,8 @@ export const router = createRouter({
     relation,
     stores,
     store,
+    access,
+    resources,
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: PageLoading as RouteComponent,

@@ -23,7 +23,7 @@ RESERVED = frozenset({"v2", "metrics", "mcp"})
 """First segments of paths that are never the page's, whatever is behind them."""
 
 
-PAGES = frozenset({"sql", "queries", "lineage", "catalog", "stores"})
+PAGES = frozenset({"sql", "queries", "lineage", "catalog", "stores", "access", "resources"})
 """First segments of the addresses of the console's pages, which `web/src/router.tsx` defines."""
 
 

@@ -6,6 +6,8 @@ export const PAGES = [
   { to: "/lineage", name: "Lineage", icon: "lineage", key: "l", words: "lineage" },
   { to: "/catalog", name: "Catalog", icon: "catalog", key: "c", words: "catalog" },
   { to: "/stores", name: "Stores", icon: "store", key: "s", words: "stores" },
+  { to: "/access", name: "Access", icon: "access", key: "a", words: "access" },
+  { to: "/resources", name: "Resources", icon: "resources", key: "r", words: "resources" },
 ] as const;
 
 export type PagePath = (typeof PAGES)[number]["to"];
