@@ -1,4 +1,4 @@
-"""What the journeys through the web page share."""
+"""Sign-in and patience of the journeys through the web page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A journey through the console's pages, in a real Chromium against a real server: why a query gives nothing, what it reads and what
+"""A journey through the console's pages, in a real Chromium against a real server: why a query has no output, what it reads and what
 depends on it, by mouse and by keyboard. Each page is checked with axe in light and dark."""
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def take_a_savepoint(page: Page, seed: str) -> None:
 
 
 def follow_the_lineage(page: Page, snap: Callable[[str], None], *, database: str) -> None:
-    """By keyboard to the page, by search to a relation, from its columns to where they come from."""
+    """Open the page by keyboard, find a relation by search, and follow a column to its origin."""
     page.keyboard.press("g")
     page.keyboard.press("l")
     expect(page.get_by_role("heading", name="Lineage")).to_be_visible()
@@ -165,7 +165,7 @@ def read_the_records(page: Page, snap: Callable[[str], None], *, store: str, top
 
 
 def terminate(page: Page, query: str, home: str) -> None:
-    """Without the right the buttons say why; with it a dialog says what will happen."""
+    """End the query: a role without rights does not see it, and after the end the button is disabled with the reason."""
     page.get_by_test_id("context-role").click()
     page.get_by_role("dialog").get_by_role("button", name="useradmin").click()
     expect(page.get_by_test_id("context-role")).to_contain_text("useradmin")
@@ -189,12 +189,12 @@ def check(page: Page, snap: Callable[[str], None], name: str) -> None:
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         snap(f"{name}-{scheme}")
-        found = page.evaluate(
+        violations = page.evaluate(
             "async (tags) => (await axe.run(document, {runOnly: tags})).violations"
             ".map(each => `${each.id}: ${each.nodes.map(node => node.target).join(' ')}`)",
             _RULES,
         )
-        assert found == [], f"{name} in {scheme}"
+        assert violations == [], f"{name} in {scheme}"
     page.set_viewport_size({"width": 390, "height": 844})
     snap(f"{name}-narrow")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"

@@ -32,7 +32,7 @@ export function Frame() {
         <ContextBar client={client} context={context} onContext={onContext} />
         <div className="head-actions">
           <ThemeButton />
-          <button type="button" className="ghost sign-out" onClick={signOut}>
+          <button type="button" className="ghost sign-out" aria-label="Sign out" onClick={signOut}>
             <Icon name="sign-out" /> <span>Sign out</span>
           </button>
         </div>

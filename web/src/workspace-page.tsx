@@ -35,7 +35,6 @@ export function WorkspacePage({ isShown }: { readonly isShown: boolean }) {
 
   return (
     <div className="workspace-page" style={{ "--side": `${sideWidth}px` } as CSSProperties} hidden={!isShown}>
-      <h1 className="hidden">Workspace</h1>
       <Explorer
         client={client}
         context={context}

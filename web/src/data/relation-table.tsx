@@ -24,7 +24,7 @@ export interface RelationView {
   readonly columns: readonly RelationColumn[];
   /** The text behind FROM: a condition, an order, a limit. */
   readonly rest?: string;
-  /** What such an object is, and the statement that adds one. */
+  /** Text about such an object, and the statement that adds one. */
   readonly about: string;
 }
 

@@ -4,7 +4,7 @@ import { RelationTable, type RelationView } from "./relation-table";
 interface RelationTabsProps {
   readonly label: string;
   readonly views: Readonly<Record<string, RelationView>>;
-  /** What the address has. */
+  /** Part of the address. */
   readonly search: { readonly tab?: string; readonly text?: string; readonly sort?: string };
   readonly onSearch: (search: {
     readonly tab?: string;

@@ -33,7 +33,7 @@ describe("combined", () => {
     );
   });
 
-  it("gives each row to its part, and an empty list to a part without rows", () => {
+  it("puts each row into its part, and an empty list to a part without rows", () => {
     expect(both.read(answer(["steps", "s", "3"]))).toEqual({ steps: [{ step: "s", rows: "3" }], events: [] });
   });
 });

@@ -55,7 +55,7 @@ export type Combined<P extends Parts> = {
 };
 
 /**
- * One statement for rows of several shapes, so that a page that is open asks the server once: UNION ALL of the parts, each as text, with
+ * Statement for rows of several shapes, so that a page that is open asks the server once: UNION ALL of the parts, each as text, with
  * the name of the part before its columns.
  */
 export function combined<const P extends Parts>(

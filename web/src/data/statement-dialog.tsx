@@ -15,7 +15,7 @@ interface StatementDialogProps {
   readonly showsStatement?: boolean;
   readonly onClose: () => void;
   readonly onDone?: () => void;
-  /** What the statement will do, and the fields that it is made of. */
+  /** Explanation of the statement, and the fields that it is made of. */
   readonly children: ReactNode;
 }
 

@@ -1,4 +1,4 @@
-/** Whether the active role may do something, and why not. */
+/** Rights of the active role, and the reason where one is missing. */
 
 import type { ResultSet } from "../api/statements";
 import { useAnswer } from "./use-answer";

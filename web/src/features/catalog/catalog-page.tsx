@@ -1,6 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { useAnswer } from "../../data/use-answer";
+import { countText } from "../../grid/values";
 import { DataTable, type TableColumn } from "../../ui/data-table";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
@@ -33,9 +34,9 @@ export function CatalogPage() {
       facts={
         data === null ? null : (
           <p className="page-facts">
-            <span>{new Set(data.schemas.map((schema) => schema.database)).size} databases</span>
-            <span>{data.schemas.length} schemas</span>
-            <span>{data.relations.length} relations</span>
+            <span>{countText(new Set(data.schemas.map((schema) => schema.database)).size, "database")}</span>
+            <span>{countText(data.schemas.length, "schema")}</span>
+            <span>{countText(data.relations.length, "relation")}</span>
           </p>
         )
       }

@@ -31,6 +31,8 @@ describe("the catalog", () => {
   });
 
   it("takes the names of a relation as texts, whatever the address contains", () => {
-    expect(relationFacts("a'b", "s", "r").statement).toContain("database_name = 'a''b'");
+    const { statement } = relationFacts("a'b", "s", 'r"');
+    expect(statement).toContain("database_name = 'a''b'");
+    expect(statement).toContain(`l.source = '"a''b"."s"."r"""'`);
   });
 });

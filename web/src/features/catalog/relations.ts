@@ -1,6 +1,7 @@
 /** Databases, schemas and relations, in one statement; and everything about one relation, in another. */
 
 import { combined, literal, system } from "../../data/select";
+import { quotePath } from "../../sql/identifiers";
 
 export const CATALOG = combined({
   schemas: {
@@ -58,7 +59,7 @@ export function grouped(facts: CatalogFacts, text: string, type: string | undefi
 
 export function relationFacts(database: string, schema: string, name: string) {
   const place = `database_name = ${literal(database)} AND schema_name = ${literal(schema)}` as const;
-  const fqn = `(SELECT fqn FROM ${system("relations")} WHERE ${place} AND name = ${literal(name)})`;
+  const fqn = literal(quotePath([database, schema, name]));
   const query = { id: "q.id", name: "q.name", sink: "q.sink_fqn", state: "q.current_state" };
   const queries = `FROM ${system("lineage")} AS l JOIN ${system("queries")} AS q`;
   return combined({

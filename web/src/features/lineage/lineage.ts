@@ -117,7 +117,7 @@ export function matching(nodes: readonly LineageNode[], text: string): readonly 
   });
 }
 
-/** What a drop of a node touches: the queries and relations below it. */
+/** The queries and relations below a node, which a drop of it affects. */
 export function impactOf(graph: LineageGraph, id: string): readonly LineageNode[] {
   const below = reachable(graph.edges, id, "down");
   return graph.nodes.filter((node) => node.id !== id && node.kind !== "entity" && below.has(node.id));

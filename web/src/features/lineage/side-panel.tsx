@@ -18,7 +18,7 @@ interface SidePanelProps {
   readonly onClose: () => void;
 }
 
-/** What the chosen node is, where its columns come from, and what depends on it. */
+/** Details of the chosen node: what it is, where its columns come from, and what depends on it. */
 export function SidePanel({ node, graph, facts, onFocus, onChoose, onClose }: SidePanelProps) {
   const impact = impactOf(graph, node.id);
   return (

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { historyOf, isFlat, rates } from "./history";
 
 describe("rates", () => {
-  it("are the growth per second, and unknown where the sum began anew or is missing", () => {
+  it("are the growth per second, and unknown where the sum was reset or is missing", () => {
     expect(rates([0, 10, 20, 30, 40], [100, 200, 50, null, 90])).toEqual([null, 10, null, null, null]);
     expect(rates([0, 0], [1, 2])).toEqual([null, null]);
   });

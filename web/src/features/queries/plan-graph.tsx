@@ -24,8 +24,7 @@ const KINDS: Readonly<Record<string, readonly [label: string, icon: IconName]>> 
 export function PlanGraph({ facts }: { readonly facts: QueryFacts }) {
   const [selected, setSelected] = useState<string | null>(null);
   const steps = [...facts.plan].sort((one, other) => Number(one.position) - Number(other.position));
-  if (steps.length === 0)
-    return <p className="empty-text">A query that has ended has no plan to show.</p>;
+  if (steps.length === 0) return <p className="empty-text">A query that has ended has no plan to show.</p>;
   const splits = splitsOf(facts.splits);
   const output = numberOf(facts.metrics[0]?.output);
   const nodes = steps.map((step): GraphNode => {

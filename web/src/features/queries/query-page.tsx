@@ -161,7 +161,7 @@ function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: Query
   );
 }
 
-/** Why the query has no output, or will have a problem, and what to do. */
+/** Findings in words: why the query has no output, or will have a problem, and what to do. */
 function Findings({
   facts,
   row,

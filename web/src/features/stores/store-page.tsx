@@ -37,7 +37,7 @@ export function StorePage() {
             store={store}
             parent={TOP}
             text={text}
-            chosen={entity}
+            chosen={path === null ? undefined : quotePath(path)}
             onChoose={(next) => void navigate({ search: { entity: next }, replace: true })}
           />
         </aside>

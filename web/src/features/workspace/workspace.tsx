@@ -106,6 +106,7 @@ export function Workspace(props: WorkspaceProps) {
   const runAll = () => start(editor.current?.allStatements());
   return (
     <main className="workspace">
+      <h1 className="hidden">Workspace</h1>
       <Toolbar
         state={state}
         hasSelection={hasSelection}
