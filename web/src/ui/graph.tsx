@@ -43,6 +43,8 @@ interface GraphProps {
 }
 
 const SIZE = { width: 208, height: 58 };
+/** A graph that does not fit is shown in part, so that its texts can be read. */
+const FIT = { padding: 0.12, minZoom: 0.45, maxZoom: 1.1 };
 const NARROW = "(max-width: 720px)";
 
 type FlowData = Omit<GraphNode, "id"> & { readonly direction: Direction; readonly [key: string]: unknown };
@@ -73,7 +75,7 @@ function Canvas({ label, nodes, edges, selected, onSelect, hasMap }: GraphProps)
   );
   // biome-ignore lint/correctness/useExhaustiveDependencies: another graph is shown as a whole.
   useEffect(() => {
-    const frame = requestAnimationFrame(() => void flow.fitView({ padding: 0.12, maxZoom: 1.1 }));
+    const frame = requestAnimationFrame(() => void flow.fitView(FIT));
     return () => cancelAnimationFrame(frame);
   }, [shape, flow]);
 
@@ -106,7 +108,7 @@ function Canvas({ label, nodes, edges, selected, onSelect, hasMap }: GraphProps)
         minZoom={0.1}
         maxZoom={1.6}
         fitView
-        fitViewOptions={{ padding: 0.12, maxZoom: 1.1 }}
+        fitViewOptions={FIT}
         onNodeClick={(_, node) => onSelect(node.id)}
         onPaneClick={() => onSelect(null)}
         onSelectionChange={({ nodes: chosen }) => {
