@@ -9,69 +9,24 @@ from __future__ import annotations
 
 import json
 import re
-import time
-import shutil
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import ConsoleMessage, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Locator, Page, expect
 
 from headrace.testing.door import RestDoor
 from harness.kafka import KafkaClient
 from harness.openid import CLIENT, SECRET, OpenIdServer
-from harness.process import HeadraceProcess
 from harness.patience import PATIENCE_S
+from harness.process import HeadraceProcess
+from tests.web.browser import PATIENCE_MS, sign_in
 
 pytestmark = pytest.mark.browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-LAUNCH_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-# The first query of a session starts a JVM, on machines that do other things too.
-PATIENCE_MS = PATIENCE_S * 1000
-PASSWORD = "correct horse battery"  # noqa: S105
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """An empty page of a new browser; the test fails when a script of the page does."""
-    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
-    assert executable, f"this test needs one of {', '.join(BROWSERS)} on PATH: make browser installs it"
-    faults: list[str] = []
-
-    def note(message: ConsoleMessage) -> None:
-        # A refused request is logged by the browser itself; it is what the test provokes.
-        if message.type == "error" and "Failed to load resource" not in message.text:
-            faults.append(message.text)
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=LAUNCH_FLAGS)
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.set_default_timeout(PATIENCE_MS)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", note)
-        yield page
-        browser.close()
-    assert not faults, faults
-
-
-@pytest.fixture
-def snap(page: Page, tmp_path: Path) -> Callable[[str], None]:
-    """Saves what the page shows under a name."""
-
-    def save(name: str) -> None:
-        page.screenshot(path=tmp_path / f"{name}.png")
-
-    return save
+PASSWORD = "correct horse battery"
 
 
 @pytest.mark.kafka
@@ -262,11 +217,6 @@ def sign_in_with_a_password(page: Page, server: HeadraceProcess) -> None:
     assert page.evaluate("document.cookie") == ""
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API token")).to_be_visible()
-
-
-def sign_in(page: Page, token: str) -> None:
-    page.get_by_label("API token").fill(token)
-    page.get_by_role("button", name="Sign in").click()
 
 
 def run(page: Page, text: str, *, keys: str = "Control+Enter") -> None:

@@ -1,11 +1,13 @@
-import { useCallback, useEffect, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useState } from "react";
 import { failureOf } from "./api/failures";
 import { BY_COOKIE, endSession } from "./api/session";
 import { StatementClient } from "./api/statements";
 import { keptContext, restoredContext } from "./catalog/context";
 import { forgetSession, keepToken, storedToken, takenReturn } from "./features/session/session";
 import { type SignedIn, SignIn } from "./features/session/sign-in";
-import { Shell } from "./shell";
+
+// A visitor who is not signed in needs the form only.
+const Shell = lazy(() => import("./shell").then((module) => ({ default: module.Shell })));
 
 type Session =
   | { readonly kind: "checking"; readonly token: string }
@@ -63,6 +65,10 @@ export function App() {
     case "out":
       return <SignIn key={state.reason} reason={state.reason} onSignIn={signIn} />;
     case "in":
-      return <Shell session={state.session} onSignOut={signOut} />;
+      return (
+        <Suspense fallback={<p className="checking">Loading…</p>}>
+          <Shell session={state.session} onSignOut={signOut} />
+        </Suspense>
+      );
   }
 }

@@ -214,9 +214,11 @@ class AuditLog:
 
 
 def _is_polling(entry: AuditEntry) -> bool:
-    """True for a LIST that the page ran and that succeeded: open pages send them every few seconds."""
-    listing = (entry.statement or "").lstrip()[:5].upper() == "LIST "
-    return listing and (entry.event, entry.outcome, entry.door) == (
+    """True for a LIST or a SELECT of system relations that the page ran and that succeeded: open pages repeat them."""
+    text = (entry.statement or "").lstrip()
+    first = text.split(maxsplit=1)[:1]
+    repeats = first == ["LIST"] or (first == ["SELECT"] and "deltastream.sys." in text)
+    return repeats and (entry.event, entry.outcome, entry.door) == (
         Event.STATEMENT,
         AuditOutcome.ALLOWED,
         "page",

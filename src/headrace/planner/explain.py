@@ -409,12 +409,13 @@ def _looked_up(node: TemporalJoin | LookupJoin) -> str:
 
 def _steps(plan: physical.SparkPlan) -> Iterator[str]:
     for number, step in enumerate(plan.steps, 1):
-        yield f"  {number}. {step.id}: {_step(step)}"
+        yield f"  {number}. {step.id}: {step_text(step)}"
         if isinstance(step, physical.SqlTransform):
             yield from (f"   {line}" for line in _indented(step.sql))
 
 
-def _step(step: physical.Step) -> str:
+def step_text(step: physical.Step) -> str:
+    """Return what a step does, in a line."""
     match step:
         case physical.ReadEntity():
             return f"read entity {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
@@ -465,8 +466,7 @@ def _step(step: physical.Step) -> str:
         case physical.OverAggregate():
             return _over(step)
         case physical.EncodeRows():
-            tombstones = f", no value where {step.deleted}" if step.deleted else ""
-            return f"encode {step.input} as {step.value.label}{tombstones}"
+            return f"encode {step.input} as {step.value.label}{f', no value where {step.deleted}' if step.deleted else ''}"
         case physical.WriteEntity():
             entity = f"entity {path_text(step.entity)} of store {printed(step.store)}"
             return f"write {step.input} to {entity}, {step.guarantee.replace('_', '-')}"

@@ -23,22 +23,31 @@ RESERVED = frozenset({"v2", "metrics", "mcp", "graphql"})
 """First segments of paths that are never the page's, whatever is behind them."""
 
 
+PAGES = frozenset({"sql", "queries", "lineage", "catalog", "stores", "access", "resources"})
+"""First segments of the addresses of the console's pages, which `web/src/router.tsx` defines."""
+
+
 def is_reserved(path: str) -> bool:
     """True if `path` is the API's."""
     return path.lstrip("/").split("/")[0] in RESERVED
 
 
 class WebPage(StaticFiles):
-    """Static files. The page has the single address `/`; other paths without a file return 404."""
+    """Static files, and `index.html` for the addresses of the console's pages; other paths without a file return 404."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return the file with its cache lifetime."""
-        answer = await super().get_response(path, scope)
+        answer = await super().get_response(_file_of(path), scope)
         # Built assets contain a digest in their names, so they may be cached forever; browsers must revalidate all other files.
         answer.headers["Cache-Control"] = (
             "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
         )
         return answer
+
+
+def _file_of(path: str) -> str:
+    """Return the file to serve. A page's router reads the rest of the address, which may contain names with dots and slashes."""
+    return "index.html" if path.split("/")[0] in PAGES else path
 
 
 class PageMount(Mount):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
+from headrace.server.web import PAGES
 from tests.unit.server.scripted import ScriptedStatements
 
 
@@ -56,17 +58,35 @@ async def test_what_is_long_is_sent_compressed_to_who_takes_it(
     assert plain.text == script
 
 
-async def test_the_page_has_one_address_and_what_is_not_there_is_not_found(
-    visitor: httpx.AsyncClient,
-) -> None:
-    for path in ("/queries/1", "/index.php", "/.env"):
+@pytest.mark.parametrize(
+    "path", ["/sql", "/queries", "/queries/1", "/lineage?focus=x", "/catalog/db/public/a.b", "/stores/s/%2Fa"]
+)
+async def test_addresses_of_pages_are_answered_by_the_page(visitor: httpx.AsyncClient, path: str) -> None:
+    answer = await visitor.get(path)
+    assert answer.status_code == 200
+    assert "the page" in answer.text
+    assert answer.headers["cache-control"] == "no-cache"
+    assert "script-src" not in answer.headers["content-security-policy"], (
+        "default-src 'self' allows no inline script"
+    )
+    assert (await visitor.post(path)).status_code == 405
+
+
+def test_the_server_knows_the_addresses_of_the_router() -> None:
+    router = (Path(__file__).parents[3] / "web" / "src" / "router.tsx").read_text()
+    assert set(re.findall(r'path: "/([a-z]+)', router)) == PAGES
+
+
+async def test_what_is_not_there_is_not_found(visitor: httpx.AsyncClient) -> None:
+    for path in ("/query/1", "/index.php", "/.env", "/queriesx"):
         answer = await visitor.get(path)
         assert answer.status_code == 404
         assert answer.json() == {"message": f"path not found: {path}"}
 
 
 @pytest.mark.parametrize(
-    "path", ["/assets/gone.js", "/..%2fsecret", "/%2e%2e/secret.txt", "/.//..//secret.txt"]
+    "path",
+    ["/assets/gone.js", "/queries/../../secret", "/..%2fsecret", "/%2e%2e/secret.txt", "/.//..//secret.txt"],
 )
 async def test_nothing_outside_the_page_s_folder_is_served(visitor: httpx.AsyncClient, path: str) -> None:
     answer = await visitor.get(path)

@@ -70,6 +70,26 @@ async def test_a_query_has_its_row_in_the_next_statement_and_keeps_it(session: S
     assert await session.rows(events) == [("starting",)]
 
 
+async def test_the_steps_of_a_plan_are_rows(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    [*_, (_, query, *_)] = await session.rows(
+        "CREATE MATERIALIZED VIEW v AS SELECT n FROM orders WHERE n > 1"
+    )
+    text = (
+        "SELECT step, kind, inputs, entity, sql IS NOT NULL FROM deltastream.sys.query_plan_steps "
+        f"WHERE query_id = '{query}' ORDER BY position"
+    )
+    steps = await session.rows(text)
+    assert steps[0] == ("read_orders", "read_entity", "", "shop_orders", "false")
+    assert steps[-1][:2] == ("sink", "write_view")
+    assert [(kind, has_sql) for _, kind, _, _, has_sql in steps if has_sql == "true"] == [
+        ("sql_transform", "true")
+    ]
+    known = {step for step, *_ in steps}
+    assert all(source in known for _, _, inputs, _, _ in steps for source in inputs.split(", ") if source)
+    assert await session.rows(text.replace(query, "another")) == []
+
+
 async def test_what_lists_tell_can_be_selected(session: Session) -> None:
     await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
     entities = "SELECT store_name, name, relations, relation_fqns FROM deltastream.sys.entities"

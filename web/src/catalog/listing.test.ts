@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ResultSet } from "../api/statements";
-import { isStopping, readEntities, readPools, readQueries, readRelations, readStores } from "./listing";
+import { readEntities, readRelations, readStores } from "./listing";
 
 const answer = (names: readonly string[], ...rows: readonly (string | null)[][]): ResultSet => ({
   kind: "result",
@@ -16,36 +16,6 @@ describe("listings", () => {
     expect(readStores(answer(["type", "STATE", "Name"], ["Kafka", "READY", "k"]))).toEqual([
       { name: "k", type: "Kafka", state: "ready" },
     ]);
-    expect(readQueries(answer(["id", "actual_state"], ["q1", "Running"]))).toMatchObject([
-      { id: "q1", name: "q1", state: "running" },
-    ]);
-  });
-
-  it("distinguish a stopped pool from an idle one", () => {
-    const pools = readPools(
-      answer(
-        ["Name", "Size", "IntendedState", "ActualState", "ErrorMessages", "Timeout"],
-        ["busy", "LARGE", "running", "running", null, "0"],
-        ["idle", "small", "running", "stopped", null, "5"],
-        ["off", "medium", "stopped", "stopped", "it was killed", "0"],
-      ),
-    );
-    expect(pools.map(isStopping)).toEqual([false, false, true]);
-    expect(pools[0]).toMatchObject({ name: "busy", size: "large", state: "running", message: "" });
-    expect(pools[2]?.message).toBe("it was killed");
-  });
-
-  it("know a query without a name by the relation that it writes", () => {
-    const queries = readQueries(
-      answer(
-        ["ID", "Name", "Sink"],
-        ["q1", null, '"shop"."public"."per_minute"'],
-        ["q2", null, '"shop"."public"."My Sink"'],
-        ["q3", "named", '"shop"."public"."a"'],
-        ["q4", null, ""],
-      ),
-    );
-    expect(queries.map((query) => query.name)).toEqual(["per_minute", "My Sink", "named", "q4"]);
   });
 
   it("take the first column for a missing name", () => {
@@ -73,12 +43,5 @@ describe("listings", () => {
       { path: ["db", "Orders.v2"], isLeaf: true },
       { path: ["db", "inner"], isLeaf: false },
     ]);
-  });
-
-  it("put ended queries last", () => {
-    const queries = readQueries(
-      answer(["ID", "ActualState"], ["a", "terminated"], ["b", "errored"], ["c", "running"]),
-    );
-    expect(queries.map((query) => query.id)).toEqual(["b", "c", "a"]);
   });
 });

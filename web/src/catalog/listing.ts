@@ -37,6 +37,8 @@ export interface QueryItem {
   readonly state: string;
   readonly intendedState: string;
   readonly sql: string;
+  /** The relations that it writes, by their full names. */
+  readonly sink: string;
   /** Reason of its end, or of its waiting. */
   readonly message: string;
 }
@@ -73,21 +75,6 @@ export function readStores(result: ResultSet): readonly StoreItem[] {
   }));
 }
 
-export function readPools(result: ResultSet): readonly PoolItem[] {
-  return readers(result).map((read) => ({
-    name: read("name"),
-    size: read("size").toLowerCase(),
-    state: stateOf(read("actualstate")),
-    intendedState: stateOf(read("intendedstate")),
-    message: read("errormessages"),
-  }));
-}
-
-/** True if it was stopped by a user: an unused pool has no process either. */
-export function isStopping(pool: PoolItem): boolean {
-  return pool.intendedState === "stopped";
-}
-
 export function readNames(result: ResultSet): readonly string[] {
   return readers(result).map((read) => readPath(read("name")).at(-1) ?? "");
 }
@@ -121,28 +108,6 @@ function prefix(read: Reader): readonly string[] {
   const schema = read("schema") || read("schemaname");
   const database = read("database") || read("databasename");
   return schema === "" ? [] : database === "" ? [schema] : [database, schema];
-}
-
-/** Running queries first, ended ones last; within that, in the server's order. */
-export function readQueries(result: ResultSet): readonly QueryItem[] {
-  const queries = readers(result).map((read) => ({
-    id: read("id") || read("name"),
-    name: read("name") || sinkOf(read("sink")) || read("id"),
-    state: stateOf(read("actualstate") || read("state")),
-    intendedState: stateOf(read("intendedstate")),
-    sql: read("query") || read("dsql"),
-    message: read("message") || read("errormessages"),
-  }));
-  return [...queries.filter((query) => !isEnded(query)), ...queries.filter(isEnded)];
-}
-
-/** Name of a query without one: the relation that it writes, the last of three quoted parts. */
-function sinkOf(sink: string): string {
-  return sink === "" ? "" : (readPath(sink).at(-1) ?? "");
-}
-
-export function isEnded(query: QueryItem): boolean {
-  return query.state === "terminated" || query.state === "finished";
 }
 
 function stateOf(text: string): string {

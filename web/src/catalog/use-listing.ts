@@ -16,12 +16,11 @@ export interface ListingRequest<TItem> {
   readonly read: (result: ResultSet) => readonly TItem[];
   /** A new number reads the list anew. */
   readonly version: number;
-  readonly refreshEveryMs?: number;
 }
 
-/** Runs a LIST statement now, at each change of the version and, optionally, at intervals while the page is visible. */
+/** Runs a LIST statement now and at each change of the version. */
 export function useListing<TItem>(request: ListingRequest<TItem>): Listing<TItem> {
-  const { client, statement, read, version, refreshEveryMs } = request;
+  const { client, statement, read, version } = request;
   const [listing, setListing] = useState<Listing<TItem>>({ items: null, failure: null });
   // By value: a context with the same names is the same context.
   const contextKey = JSON.stringify(request.context);
@@ -39,15 +38,8 @@ export function useListing<TItem>(request: ListingRequest<TItem>): Listing<TItem
       }
     }
     void load();
-    const timer =
-      refreshEveryMs === undefined
-        ? undefined
-        : setInterval(() => document.visibilityState === "visible" && void load(), refreshEveryMs);
-    return () => {
-      controller.abort();
-      clearInterval(timer);
-    };
-  }, [client, statement, contextKey, read, version, refreshEveryMs]);
+    return () => controller.abort();
+  }, [client, statement, contextKey, read, version]);
 
   return listing;
 }

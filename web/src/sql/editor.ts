@@ -248,7 +248,7 @@ function baseExtensions(): Extension {
     activeStatement,
     editorTheme,
     EditorView.lineWrapping,
-    EditorView.contentAttributes.of({ "aria-label": "SQL editor" }),
+    EditorView.contentAttributes.of({ "aria-label": "SQL editor", tabindex: "0" }),
     keymap.of([
       ...closeBracketsKeymap,
       ...defaultKeymap,

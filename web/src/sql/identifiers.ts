@@ -23,17 +23,3 @@ export function readPath(name: string): readonly string[] {
   }
   return parts;
 }
-
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-export function terminateStatement(queryId: string): string {
-  return `TERMINATE QUERY ${UUID.test(queryId) ? queryId : quoteIdentifier(queryId)};`;
-}
-
-const EFFECT =
-  /^\s*(create|drop|alter|update|insert|terminate|restart|resume|begin|grant|revoke|start|stop|use)\b/i;
-
-/** True if a statement may have changed the items of the side panel. */
-export function changesCatalog(statement: string): boolean {
-  return EFFECT.test(statement);
-}

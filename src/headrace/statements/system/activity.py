@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pydantic import ValidationError
+
 from headrace.catalog.objects import ComputePool, Query, QueryVersion
+from headrace.core.names import path_text
 from headrace.core.schema import Column
 from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
 from headrace.engine.sizes import pool_resources
+from headrace.planner.explain import step_text
+from headrace.planner.physical import SparkPlan, SqlTransform, inputs_of
 from headrace.planner.view_reads import Condition, equal_values
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Reference, Rows, always, owned, system_relation
@@ -134,6 +139,54 @@ def findings_of(query: Query, run: Execution) -> list[tuple[object, ...]]:
         (each.code, each.step, engine.finding_since(query.id, each.code), each.sentence, each.remedy)
         for each in engine.findings(query)
     ]
+
+
+def _plan_steps(run: Execution, conditions: Sequence[Condition]) -> Iterator[tuple[object, ...]]:
+    """Yield the steps of the queries that an equality on `query_id` names, or of all: reading a stored plan takes milliseconds."""
+    chosen = _ids(conditions, "query_id")
+    for query in run.visible(run.catalog.unfinished_queries()):
+        if chosen is not None and query.id not in chosen:
+            continue
+        try:
+            plan = SparkPlan.from_json(query.plan)
+        except ValidationError:
+            # Of another release: the state of the query reports it.
+            continue
+        for number, step in enumerate(plan.steps, 1):
+            entity = getattr(step, "entity", None)
+            yield (
+                query.id,
+                number,
+                step.id,
+                step.step,
+                ", ".join(inputs_of(step)),
+                step_text(step),
+                None if entity is None else path_text(entity),
+                step.sql if isinstance(step, SqlTransform) else None,
+            )
+
+
+@system_relation(
+    "query_plan_steps",
+    always("query_id"),
+    always("position", INTEGER),
+    always("step"),
+    always("kind"),
+    always("inputs"),
+    always("description"),
+    Column("entity", VARCHAR),
+    Column("sql", VARCHAR),
+    key=("query_id", "position"),
+    references=(Reference("query", "queries", ("query_id",), "plan_steps"),),
+    doc=(
+        "The steps of the plan of each query that has not ended, as EXPLAIN shows them. `inputs` are the steps whose rows a step reads, "
+        "separated by commas; `position` counts from 1; `entity` is what it reads, looks up or writes, and `sql` the Spark SQL of a "
+        "`sql_transform`."
+    ),
+    matching=_plan_steps,
+)
+def query_plan_steps(run: Execution) -> Rows:
+    return _plan_steps(run, ())
 
 
 @system_relation(

@@ -1,31 +1,27 @@
 import { useState } from "react";
 import { failureOf } from "../../api/failures";
 import { Items } from "../../catalog/items";
-import { isStopping, type PoolItem, readPools } from "../../catalog/listing";
-import { useListing } from "../../catalog/use-listing";
+import type { PoolItem } from "../../catalog/listing";
+import { isStopping, WORKLOAD } from "../../catalog/workload";
+import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
 import { quoteIdentifier } from "../../sql/identifiers";
 import { Dialog } from "../../ui/dialog";
 import type { ExplorerProps } from "./explorer";
 import { Row } from "./row";
 import { Section } from "./section";
 
-const REFRESH_EVERY_MS = 5000;
-
 /** The pools that queries run in: how big each is, what its process does, and a button that starts or stops it. */
-export function ComputePools({ client, context, version, onRun, onRefresh }: ExplorerProps) {
+export function ComputePools({ client, context, isShown, onRun, onRefresh }: ExplorerProps) {
   const [asked, setAsked] = useState<PoolItem | null>(null);
-  const listing = useListing<PoolItem>({
-    client,
-    context,
-    version,
-    statement: "LIST COMPUTE_POOLS;",
-    read: readPools,
-    refreshEveryMs: REFRESH_EVERY_MS,
+  const { data, failure } = useAnswer({
+    ...WORKLOAD,
+    ...(isShown ? { refreshEveryMs: REFRESH_EVERY_MS } : {}),
   });
+  const pools = data?.pools ?? null;
   return (
-    <Section title="Compute pools" count={listing.items?.length ?? null}>
+    <Section title="Compute pools" count={pools?.length ?? null}>
       <Items
-        listing={listing}
+        listing={{ items: pools, failure }}
         empty={
           <>
             Queries run in pools. Add one with <code>CREATE COMPUTE_POOL</code>.

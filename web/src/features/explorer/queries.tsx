@@ -1,35 +1,29 @@
 import { useState } from "react";
 import { Items } from "../../catalog/items";
-import { isEnded, type QueryItem, readQueries } from "../../catalog/listing";
-import { useListing } from "../../catalog/use-listing";
-import { terminateStatement } from "../../sql/identifiers";
+import type { QueryItem } from "../../catalog/listing";
+import { isEnded, WORKLOAD } from "../../catalog/workload";
+import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
+import { TerminateDialog } from "../../query-actions/dialogs";
 import { Icon } from "../../ui/icons";
 import { Branch } from "./branch";
 import type { ExplorerProps } from "./explorer";
 import { Row } from "./row";
 import { Section } from "./section";
-import { TerminateDialog } from "./terminate-dialog";
-
-const REFRESH_EVERY_MS = 5000;
 
 /** The queries that run or should run; ended queries are collapsed into one line with their number. */
-export function Queries({ client, context, version, onRun, onRefresh }: ExplorerProps) {
+export function Queries({ isShown, onRun }: ExplorerProps) {
   const [asked, setAsked] = useState<QueryItem | null>(null);
-  const listing = useListing<QueryItem>({
-    client,
-    context,
-    version,
-    statement: "LIST QUERIES;",
-    read: readQueries,
-    refreshEveryMs: REFRESH_EVERY_MS,
+  const { data, failure } = useAnswer({
+    ...WORKLOAD,
+    ...(isShown ? { refreshEveryMs: REFRESH_EVERY_MS } : {}),
   });
-  const current = listing.items?.filter((query) => !isEnded(query)) ?? null;
-  const ended = listing.items?.filter(isEnded) ?? [];
+  const current = data?.queries.filter((query) => !isEnded(query)) ?? null;
+  const ended = data?.queries.filter(isEnded) ?? [];
   const itemOf = (query: QueryItem) => <QueryEntry query={query} onRun={onRun} onTerminate={setAsked} />;
   return (
     <Section title="Queries" count={current?.length ?? null}>
       <Items
-        listing={{ items: current, failure: listing.failure }}
+        listing={{ items: current, failure }}
         empty={
           <>
             Nothing runs. <code>CREATE STREAM … AS SELECT</code> starts a query that keeps running.
@@ -49,18 +43,7 @@ export function Queries({ client, context, version, onRun, onRefresh }: Explorer
           )}
         </Branch>
       )}
-      {asked === null ? null : (
-        <TerminateDialog
-          query={asked}
-          client={client}
-          context={context}
-          terminate={async () => {
-            await client.run({ statement: terminateStatement(asked.id), context });
-            onRefresh();
-          }}
-          onClose={() => setAsked(null)}
-        />
-      )}
+      {asked === null ? null : <TerminateDialog query={asked} onClose={() => setAsked(null)} />}
     </Section>
   );
 }

@@ -7,6 +7,7 @@ interface EditorPaneProps {
   readonly editor: RefObject<SqlEditor | null>;
   readonly initialText: string;
   readonly names: SQLNamespace;
+  readonly onReady: () => void;
   readonly onRun: () => void;
   readonly onRunAll: () => void;
   readonly onChange: (text: string) => void;
@@ -16,10 +17,10 @@ interface EditorPaneProps {
 
 /** Holds the editor's element. CodeMirror owns everything inside it; React renders it once. */
 export function EditorPane(props: EditorPaneProps) {
-  const { editor, initialText, names, onRun, onRunAll, onChange, onSelection, onCheck } = props;
+  const { editor, initialText, names, onReady, onRun, onRunAll, onChange, onSelection, onCheck } = props;
   const host = useRef<HTMLDivElement>(null);
-  const events = useRef({ onRun, onRunAll, onChange, onSelection, onCheck });
-  events.current = { onRun, onRunAll, onChange, onSelection, onCheck };
+  const events = useRef({ onReady, onRun, onRunAll, onChange, onSelection, onCheck });
+  events.current = { onReady, onRun, onRunAll, onChange, onSelection, onCheck };
   const firstText = useRef(initialText);
 
   useEffect(() => {
@@ -33,6 +34,7 @@ export function EditorPane(props: EditorPaneProps) {
     });
     editor.current = created;
     created.focus();
+    events.current.onReady();
     return () => {
       editor.current = null;
       created.destroy();

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { readSqlFailure } from "../../api/failures";
 import type { ResultSet } from "../../api/statements";
 import { StreamRows } from "../../grid/rows";
-import { IDLE, type RunAction, type RunState, reduceRun } from "./run-state";
+import { IDLE, isEffect, type RunAction, type RunState, reduceRun } from "./run-state";
 
 const statement = { text: "SELECT 1;", offset: 0 };
 const result: ResultSet = {
@@ -96,5 +96,17 @@ describe("reduceRun", () => {
     ] satisfies RunAction[];
     expect(stateAfter(...script).earlier.map((run) => [run.id, run.kind])).toEqual([[1, "done"]]);
     expect(stateAfter(...script, submit(3)).earlier).toEqual([]);
+  });
+});
+
+describe("isEffect", () => {
+  it("knows the row of a statement that changed something", () => {
+    const named = (...names: readonly string[]) => ({
+      ...result,
+      columns: names.map((name) => ({ name, type: "VARCHAR", nullable: true })),
+    });
+    expect(isEffect(named("Type", "Name", "Command", "Summary", "Path"))).toBe(true);
+    expect(isEffect(named("Name", "Type", "State", "Owner", "Path"))).toBe(false);
+    expect(isEffect(named("Command"))).toBe(false);
   });
 });

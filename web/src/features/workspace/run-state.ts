@@ -75,6 +75,11 @@ export const IDLE: RunState = { current: { kind: "idle" }, earlier: [], remainin
 
 const NOTHING: Output = { kind: "nothing" };
 
+/** True for the row that every statement answers which changed something; its third column names the command. */
+export function isEffect(result: ResultSet): boolean {
+  return result.columns.length === 5 && result.columns[2]?.name === "Command";
+}
+
 export function isActive(run: Run): run is Extract<Run, { kind: "submitting" | "streaming" }> {
   return run.kind === "submitting" || run.kind === "streaming";
 }

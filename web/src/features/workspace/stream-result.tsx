@@ -1,13 +1,13 @@
 import { useEffect, useState } from "react";
+import { ExportButtons } from "../../grid/export-buttons";
 import { Grid } from "../../grid/grid";
 import { STREAM_ROWS_MAX } from "../../grid/rows";
+import { useStreamView } from "../../grid/use-stream-view";
 import { countText, durationText } from "../../grid/values";
 import { Empty } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { useNow } from "../../ui/use-now";
-import { ExportButtons } from "./export-buttons";
 import type { StreamOutput } from "./run-state";
-import { useStreamView } from "./use-stream-view";
 
 interface StreamResultProps {
   readonly output: StreamOutput;

@@ -1,10 +1,10 @@
 import { useCallback, useMemo } from "react";
 import type { ResultSet } from "../../api/statements";
+import { ExportButtons } from "../../grid/export-buttons";
 import { Grid } from "../../grid/grid";
 import { fixedRows } from "../../grid/rows";
 import { countText, durationText } from "../../grid/values";
 import { Empty } from "../../ui/empty";
-import { ExportButtons } from "./export-buttons";
 
 interface TableResultProps {
   readonly result: ResultSet;

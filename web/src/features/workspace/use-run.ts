@@ -3,7 +3,7 @@
 import { useCallback, useEffect, useReducer, useRef } from "react";
 import { openStream } from "../../api/dataplane";
 import { type Failure, failureOf } from "../../api/failures";
-import type { StatementClient, StreamOffer } from "../../api/statements";
+import type { ResultSet, StatementClient, StreamOffer } from "../../api/statements";
 import type { StatementContext } from "../../api/wire";
 import { StreamRows } from "../../grid/rows";
 import { IDLE, type RunAction, type RunState, type RunStatement, reduceRun } from "./run-state";
@@ -13,7 +13,7 @@ export interface RunEnvironment {
   /** Read anew before each statement, since a USE in the script changes it. */
   readonly currentContext: () => StatementContext;
   readonly onContext: (context: StatementContext) => void;
-  readonly onSuccess: (statement: RunStatement) => void;
+  readonly onSuccess: (result: ResultSet) => void;
   readonly onFailure: (failure: Failure, statement: RunStatement) => void;
 }
 
@@ -85,7 +85,7 @@ async function succeeds(
       return await streams(task, outcome, environment, dispatch);
     }
     dispatch({ kind: "result", id, at: Date.now(), result: outcome });
-    environment.onSuccess(statement);
+    environment.onSuccess(outcome);
     return true;
   } catch (error) {
     if (signal.aborted) return false;

@@ -1,33 +1,43 @@
 import type { SQLNamespace } from "@codemirror/lang-sql";
-import { type RefObject, useCallback, useEffect, useRef, useState } from "react";
+import { lazy, type RefObject, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import type { SqlEditor } from "../../sql/editor";
 import { spanAt } from "../../sql/position";
 import { Splitter } from "../../ui/splitter";
-import { EditorPane } from "./editor-pane";
 import { Results } from "./results";
-import { isActive, type RunStatement } from "./run-state";
+import { isActive, isEffect, type RunStatement } from "./run-state";
 import { Toolbar } from "./toolbar";
 import { type RunEnvironment, useRun } from "./use-run";
+
+// CodeMirror is the largest part of the workspace: the toolbar and the explorer do not wait for it.
+const EditorPane = lazy(() => import("./editor-pane").then((module) => ({ default: module.EditorPane })));
 
 // Of this tab and session only: statements may hold the passwords of stores.
 const TEXT_KEY = "headrace.workspace.text";
 
 interface WorkspaceProps {
-  readonly environment: Omit<RunEnvironment, "onFailure">;
+  readonly environment: Omit<RunEnvironment, "onFailure" | "onSuccess"> & {
+    /** A statement has changed objects of the server. */
+    readonly onEffect: () => void;
+  };
   readonly editor: RefObject<SqlEditor | null>;
   /** Set by this component: runs a statement that is not from the editor. */
   readonly runApart: RefObject<(statement: string) => void>;
   readonly names: SQLNamespace;
+  readonly isShown: boolean;
+  /** Called when the editor is there. */
+  readonly onEditor: () => void;
 }
 
-export function Workspace({ environment, editor, runApart, names }: WorkspaceProps) {
+export function Workspace(props: WorkspaceProps) {
+  const { environment, editor, runApart, names, isShown, onEditor } = props;
   const [height, setHeight] = useState(() => Math.round(window.innerHeight * 0.42));
   const [hasSelection, setHasSelection] = useState(false);
   const keptText = useRef(sessionStorage.getItem(TEXT_KEY));
+  const [startingText, setStartingText] = useState("");
   const runner = useRun({
     ...environment,
-    onSuccess: (statement) => {
-      environment.onSuccess(statement);
+    onSuccess: (result) => {
+      if (isEffect(result)) environment.onEffect();
       editor.current?.checkAgain();
     },
     onFailure: (failure, statement) => {
@@ -40,7 +50,10 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
     if (keptText.current !== null) return;
     client
       .quickStart()
-      .then((text) => editor.current?.fillIfEmpty(text))
+      .then((text) => {
+        if (editor.current === null) setStartingText(text);
+        else editor.current.fillIfEmpty(text);
+      })
       // A server that is away is reported by the banner; the editor stays empty.
       .catch(() => {});
   }, [client, editor]);
@@ -61,7 +74,7 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
   }, [runApart, start]);
 
   useEffect(() => {
-    if (!isRunning) return;
+    if (!isRunning || !isShown) return;
     // The editor's own uses of Esc come first: an open completion list or search panel.
     const onKey = (event: KeyboardEvent) => {
       if (
@@ -73,7 +86,7 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
     };
     window.addEventListener("keydown", onKey);
     return () => window.removeEventListener("keydown", onKey);
-  }, [isRunning, stop]);
+  }, [isRunning, isShown, stop]);
 
   const showPosition = useCallback(
     (statement: RunStatement) => {
@@ -93,6 +106,7 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
   const runAll = () => start(editor.current?.allStatements());
   return (
     <main className="workspace">
+      <h1 className="hidden">Workspace</h1>
       <Toolbar
         state={state}
         hasSelection={hasSelection}
@@ -101,16 +115,19 @@ export function Workspace({ environment, editor, runApart, names }: WorkspacePro
         onStop={stop}
       />
       <div className="editor-frame" style={{ height }}>
-        <EditorPane
-          editor={editor}
-          initialText={keptText.current ?? ""}
-          names={names}
-          onRun={runAtCursor}
-          onRunAll={runAll}
-          onChange={(text) => sessionStorage.setItem(TEXT_KEY, text)}
-          onSelection={setHasSelection}
-          onCheck={(text) => environment.client.check(text, environment.currentContext())}
-        />
+        <Suspense fallback={<div className="editor" aria-busy="true" />}>
+          <EditorPane
+            editor={editor}
+            initialText={keptText.current ?? startingText}
+            names={names}
+            onReady={onEditor}
+            onRun={runAtCursor}
+            onRunAll={runAll}
+            onChange={(text) => sessionStorage.setItem(TEXT_KEY, text)}
+            onSelection={setHasSelection}
+            onCheck={(text) => environment.client.check(text, environment.currentContext())}
+          />
+        </Suspense>
       </div>
       <Splitter
         label="Height of the editor"

@@ -1,6 +1,6 @@
-import type { Column, Row } from "../../api/wire";
-import { download, toCsv, toJson } from "../../grid/export";
-import { Icon } from "../../ui/icons";
+import type { Column, Row } from "../api/wire";
+import { Icon } from "../ui/icons";
+import { download, toCsv, toJson } from "./export";
 
 interface ExportButtonsProps {
   readonly columns: readonly Column[];

@@ -1,5 +1,5 @@
 import { useCallback, useState, useSyncExternalStore } from "react";
-import { fixedRows, type RowSource, type StreamRows } from "../../grid/rows";
+import { fixedRows, type RowSource, type StreamRows } from "./rows";
 
 export interface StreamView {
   readonly source: RowSource;

@@ -1,0 +1,56 @@
+"""A browser for the journeys through the web page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+
+from tests.web.browser import PATIENCE_MS
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+LAUNCH_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """An empty page of a new browser; the test fails when a script of the page does."""
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    assert executable, f"this test needs one of {', '.join(BROWSERS)} on PATH: make browser installs it"
+    faults: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        # A refused request is logged by the browser itself; it is what the test provokes.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            faults.append(message.text)
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=LAUNCH_FLAGS)
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", note)
+        yield page
+        browser.close()
+    assert not faults, faults
+
+
+@pytest.fixture
+def snap(page: Page, tmp_path: Path) -> Callable[[str], None]:
+    """Saves what the page shows under a name."""
+
+    def save(name: str) -> None:
+        page.screenshot(path=tmp_path / f"{name}.png")
+
+    return save

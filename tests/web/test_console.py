@@ -1,0 +1,201 @@
+"""A journey through the console's pages, in a real Chromium against a real server: why a query has no output, what it reads and what
+depends on it, by mouse and by keyboard. Each page is checked with axe in light and dark."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from harness.doors import RestDoor
+from harness.kafka import KafkaClient
+from harness.process import HeadraceProcess
+from tests.web.browser import PATIENCE_MS, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+
+
+def test_a_user_reads_why_a_query_gives_nothing_and_follows_its_lineage(
+    page: Page,
+    snap: Callable[[str], None],
+    headrace_server: HeadraceProcess,
+    kafka: KafkaClient,
+    seed: str,
+) -> None:
+    names = {"database": f"console_{seed}", "store": f"console_store_{seed}", "topic": f"console-{seed}"}
+    query = waiting_query(headrace_server, kafka, **names)
+    home = headrace_server.url.removesuffix("/").removesuffix("/v2")
+
+    # A link that somebody shared: its page is shown after the sign-in.
+    page.goto(f"{home}/queries?text={query}")
+    sign_in(page, headrace_server.token)
+    queries = page.get_by_role("region", name="Queries")
+    row = queries.get_by_role("row").filter(has_text="per_minute")
+    expect(row.get_by_text("running")).to_be_visible(timeout=PATIENCE_MS)
+    check(page, snap, "console-1-queries")
+    page.get_by_label("State").select_option("running")
+    expect(page).to_have_url(re.compile(rf"/queries\?text={query}&state=running$"))
+    row.get_by_role("link", name="per_minute", exact=True).click()
+    expect(page).to_have_url(re.compile(f"/queries/{query}"))
+
+    findings = page.get_by_role("region", name="Findings")
+    expect(findings).to_contain_text(
+        f"partition 1 of {names['topic']} has had no record", timeout=PATIENCE_MS
+    )
+    expect(findings).to_contain_text("source.idle.timeout.millis")
+    holder = page.get_by_role("region", name="Splits").get_by_role("row").filter(has_text="holds it back")
+    expect(holder.get_by_role("cell").nth(1)).to_have_text("1")
+    check(page, snap, "console-2-query")
+
+    page.get_by_role("tab", name="Plan").click()
+    expect(page.get_by_label("Watermark", exact=False).first).to_contain_text("timed_readings")
+    check(page, snap, "console-3-plan")
+    page.get_by_role("tab", name="Plan").press("ArrowRight")
+    expect(page.get_by_role("tabpanel")).to_contain_text("CREATE CHANGELOG")
+
+    take_a_savepoint(page, seed)
+    check(page, snap, "console-4-history")
+    follow_the_lineage(page, snap, database=names["database"])
+    read_the_catalog(page, snap, database=names["database"])
+    read_the_records(page, snap, store=names["store"], topic=names["topic"])
+    terminate(page, query, home)
+
+
+def waiting_query(
+    server: HeadraceProcess, kafka: KafkaClient, *, database: str, store: str, topic: str
+) -> str:
+    """Create a query whose watermark waits for a partition without records; return its id."""
+    kafka.create(topic, partitions=2)
+    now = int(time.time() * 1000)
+    records = [("k", json.dumps({"at": now + number, "temp": number})) for number in range(5)]
+    kafka.produce(topic, records, partition=0)
+    door = RestDoor(server)
+    door.execute(f"""
+        CREATE DATABASE {database};
+        USE DATABASE {database};
+        CREATE STORE {store} WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}',
+          'kafka.sasl.hash_function' = NONE, 'tls.disabled' = TRUE);
+        CREATE STREAM readings (at BIGINT, temp INTEGER) WITH (
+          'store' = '{store}', 'topic' = '{topic}', 'value.format' = 'JSON', 'timestamp' = 'at');
+        CREATE CHANGELOG per_minute WITH ('store' = '{store}', 'topic' = '{topic}-out', 'topic.partitions' = 1, 'topic.replicas' = 1)
+          AS SELECT window_start, window_end, COUNT(*) AS seen
+          FROM TUMBLE(readings, SIZE 1 MINUTE) WITH ('starting.position' = 'earliest') GROUP BY window_start, window_end;
+    """)
+    fqn = f'"{database}"."public"."per_minute"'
+    rows = door.execute(f"SELECT id FROM deltastream.sys.queries WHERE sink_fqn = '{fqn}'")
+    door.close()
+    [[query]] = rows
+    return str(query)
+
+
+def take_a_savepoint(page: Page, seed: str) -> None:
+    """The dialog shows the statement before it runs it."""
+    page.get_by_role("button", name="Savepoint").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Take the savepoint")).to_be_disabled()
+    dialog.get_by_label("Name").fill(f"console_{seed}")
+    expect(dialog).to_contain_text(f'CREATE SAVEPOINT "console_{seed}" ON QUERY')
+    dialog.get_by_role("button", name="Take the savepoint").click()
+    expect(dialog).to_be_hidden(timeout=PATIENCE_MS)
+    page.get_by_role("tab", name="History").click()
+    expect(page.get_by_role("region", name="Savepoints")).to_contain_text(f"console_{seed}")
+
+
+def follow_the_lineage(page: Page, snap: Callable[[str], None], *, database: str) -> None:
+    """Open the page by keyboard, find a relation by search, and follow a column to its origin."""
+    page.keyboard.press("g")
+    page.keyboard.press("l")
+    expect(page.get_by_role("heading", name="Lineage")).to_be_visible()
+    page.get_by_label("Find an entity, a relation or a query").fill(f"{database} per_minute changelog")
+    page.get_by_role("region", name="Matches").get_by_role("button").first.click()
+    side = page.get_by_role("complementary", name="relation per_minute")
+    expect(side).to_contain_text("readings.at")
+    graph = page.get_by_role("region", name="Lineage")
+    expect(graph.locator(".node")).to_have_count(5)
+    check(page, snap, "console-5-lineage")
+    page.get_by_role("button", name="Up", exact=True).click()
+    expect(graph.locator(".node")).to_have_count(4)
+    side.get_by_role("button", name="readings.at").first.click()
+    expect(page.get_by_role("complementary", name="relation readings")).to_contain_text("per_minute")
+
+
+def read_the_catalog(page: Page, snap: Callable[[str], None], *, database: str) -> None:
+    """A relation by its address: its columns, and the query that reads it."""
+    page.get_by_role("link", name="Catalog").click()
+    relations = page.get_by_role("region", name=f"Relations of {database}.public")
+    check(page, snap, "console-6-catalog")
+    relations.get_by_role("link", name="readings").click()
+    expect(page).to_have_url(re.compile(f"/catalog/{database}/public/readings"))
+    expect(page.get_by_role("region", name="Columns")).to_contain_text("BIGINT")
+    check(page, snap, "console-7-relation")
+    page.get_by_role("tab", name="Queries").click()
+    expect(page.get_by_role("tabpanel")).to_contain_text("reads it")
+    page.get_by_role("tab", name="Grants").click()
+    expect(page.get_by_role("tabpanel")).to_contain_text("OWNERSHIP")
+
+
+def read_the_records(page: Page, snap: Callable[[str], None], *, store: str, topic: str) -> None:
+    """The records of a topic from the first one on, filtered, until they are stopped."""
+    page.get_by_role("link", name="Stores").click()
+    page.get_by_role("region", name="Stores").get_by_role("link", name=store).click()
+    page.get_by_role("complementary", name="Entities").get_by_role("button", name=topic, exact=True).click()
+    records = page.get_by_role("region", name=f"Records of {topic}").first
+    records.get_by_role("button", name="Read").click()
+    expect(records.get_by_role("status")).to_contain_text("5 records", timeout=PATIENCE_MS)
+    records.get_by_label("Filter the records shown by key and value").fill('"temp": 3')
+    expect(records.get_by_role("status")).to_contain_text("1 record shown")
+    check(page, snap, "console-8-records")
+    records.get_by_role("button", name="Stop").click()
+    expect(records.get_by_role("button", name="Read")).to_be_enabled()
+    for number, (name, tab) in enumerate((("Access", "Audit log"), ("Resources", "Functions")), 9):
+        page.get_by_role("link", name=name, exact=True).click()
+        page.get_by_role("tab", name=tab).click()
+        expect(
+            page.get_by_role("tabpanel").get_by_role("row").or_(page.get_by_role("alert")).first
+        ).to_be_visible()
+        check(page, snap, f"console-{number}-{name.lower()}")
+
+
+def terminate(page: Page, query: str, home: str) -> None:
+    """End the query: a role without rights does not see it, and after the end the button is disabled with the reason."""
+    page.get_by_test_id("context-role").click()
+    page.get_by_role("dialog").get_by_role("button", name="useradmin").click()
+    expect(page.get_by_test_id("context-role")).to_contain_text("useradmin")
+    page.goto(f"{home}/queries/{query}")
+    expect(page.get_by_text("There is no such query")).to_be_visible()
+    page.get_by_test_id("context-role").click()
+    page.get_by_role("dialog").get_by_role("button", name="sysadmin").click()
+    page.get_by_role("button", name="Terminate").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("It stops reading and writing within seconds")
+    dialog.get_by_role("button", name="Terminate").click()
+    expect(dialog).to_be_hidden(timeout=PATIENCE_MS)
+    button = page.get_by_role("button", name="Terminate")
+    expect(button).to_have_attribute("aria-disabled", "true")
+    expect(button).to_have_attribute("title", "The query has ended already.")
+
+
+def check(page: Page, snap: Callable[[str], None], name: str) -> None:
+    """Fail if axe finds a violation, in light or in dark, or if the page is wider than a narrow window."""
+    page.evaluate(AXE.read_text())
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        snap(f"{name}-{scheme}")
+        violations = page.evaluate(
+            "async (tags) => (await axe.run(document, {runOnly: tags})).violations"
+            ".map(each => `${each.id}: ${each.nodes.map(node => node.target).join(' ')}`)",
+            _RULES,
+        )
+        assert violations == [], f"{name} in {scheme}"
+    page.set_viewport_size({"width": 390, "height": 844})
+    snap(f"{name}-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+    page.set_viewport_size({"width": 1440, "height": 900})

@@ -1,0 +1,40 @@
+import { Tabs } from "../ui/tabs";
+import { RelationTable, type RelationView } from "./relation-table";
+
+interface RelationTabsProps {
+  readonly label: string;
+  readonly views: Readonly<Record<string, RelationView>>;
+  /** Part of the address. */
+  readonly search: { readonly tab?: string; readonly text?: string; readonly sort?: string };
+  readonly onSearch: (search: {
+    readonly tab?: string;
+    readonly text?: string;
+    readonly sort?: string;
+  }) => void;
+}
+
+/** Several system relations as tabs of a page. Tab, filter and order stand in the address. */
+export function RelationTabs({ label, views, search, onSearch }: RelationTabsProps) {
+  const [first = ""] = Object.keys(views);
+  const chosen = search.tab !== undefined && search.tab in views ? search.tab : first;
+  const view = views[chosen];
+  const titles = Object.fromEntries(Object.entries(views).map(([id, each]) => [id, each.title]));
+  const change = (part: { readonly text?: string; readonly sort?: string | undefined }) => {
+    const entries = Object.entries({ ...search, tab: chosen, ...part });
+    onSearch(Object.fromEntries(entries.filter(([, value]) => value !== "" && value !== undefined)));
+  };
+  return (
+    <Tabs label={label} tabs={titles} chosen={chosen} onChoose={(tab) => onSearch({ tab })}>
+      {view === undefined ? null : (
+        <RelationTable
+          key={chosen}
+          view={view}
+          text={search.text ?? ""}
+          sort={search.sort}
+          onText={(text) => change({ text })}
+          onSort={(sort) => change({ sort })}
+        />
+      )}
+    </Tabs>
+  );
+}

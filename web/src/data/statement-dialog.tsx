@@ -1,0 +1,71 @@
+import { type ReactNode, useState } from "react";
+import { type Failure, failureOf } from "../api/failures";
+import { useSession } from "../session-context";
+import { Dialog } from "../ui/dialog";
+import { FailureNote } from "../ui/failure-note";
+
+interface StatementDialogProps {
+  readonly title: string;
+  /** The statement that the button runs; null while its fields are incomplete. */
+  readonly statement: string | null;
+  readonly confirm: string;
+  readonly cancel?: string;
+  readonly isDangerous?: boolean;
+  /** False if the statement contains a secret, which is not shown. */
+  readonly showsStatement?: boolean;
+  readonly onClose: () => void;
+  readonly onDone?: () => void;
+  /** Explanation of the statement, and the fields that it is made of. */
+  readonly children: ReactNode;
+}
+
+/** Explains a statement, runs it when it is confirmed, and stays open with the error when it fails. */
+export function StatementDialog(props: StatementDialogProps) {
+  const { title, statement, confirm, cancel, isDangerous, showsStatement, onClose, onDone, children } = props;
+  const { client, currentContext, refresh } = useSession();
+  const [isWorking, setWorking] = useState(false);
+  const [failure, setFailure] = useState<Failure | null>(null);
+
+  async function run(): Promise<void> {
+    if (statement === null) return;
+    setWorking(true);
+    setFailure(null);
+    try {
+      await client.run({ statement, context: currentContext() });
+      refresh();
+      onDone?.();
+      onClose();
+    } catch (error) {
+      setFailure(failureOf(error));
+      setWorking(false);
+    }
+  }
+
+  return (
+    <Dialog
+      title={title}
+      onClose={onClose}
+      actions={
+        <>
+          <button type="button" className="secondary" onClick={onClose}>
+            {cancel ?? "Cancel"}
+          </button>
+          <button
+            type="button"
+            className={isDangerous === true ? "danger" : "primary"}
+            onClick={run}
+            disabled={isWorking || statement === null}
+          >
+            {isWorking ? "Working…" : confirm}
+          </button>
+        </>
+      }
+    >
+      {children}
+      {showsStatement === false || statement === null ? null : (
+        <pre className="viewer-value">{statement}</pre>
+      )}
+      <FailureNote failure={failure} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,224 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { readProperties } from "../../catalog/listing";
+import { nameOf } from "../../catalog/workload";
+import { momentOf, reader } from "../../data/select";
+import { useAnswer } from "../../data/use-answer";
+import { useSession } from "../../session-context";
+import { quotePath, readPath } from "../../sql/identifiers";
+import { DataTable } from "../../ui/data-table";
+import { Empty } from "../../ui/empty";
+import { FailureNote } from "../../ui/failure-note";
+import { Icon } from "../../ui/icons";
+import { Page, PageLoading, Skeletons } from "../../ui/page";
+import { RelationType } from "../../ui/relation-type";
+import { State } from "../../ui/state";
+import { Tabs } from "../../ui/tabs";
+import { timeText } from "../../ui/text";
+import { type RelationFacts, relationFacts } from "./relations";
+import { Sample } from "./sample";
+
+const route = getRouteApi("/catalog/$database/$schema/$relation");
+const TABS = {
+  columns: "Columns",
+  sample: "Sample",
+  queries: "Queries",
+  definition: "Definition",
+  grants: "Grants",
+};
+type Tab = keyof typeof TABS;
+
+export function RelationPage() {
+  const { database, schema, relation } = route.useParams();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const { runStatement, writeStatement } = useSession();
+  const select = useMemo(() => relationFacts(database, schema, relation), [database, schema, relation]);
+  const { data, failure } = useAnswer(select);
+  const path = quotePath([database, schema, relation]);
+  const statement = `SELECT * FROM ${path};`;
+  const tab: Tab = search.tab !== undefined && search.tab in TABS ? (search.tab as Tab) : "columns";
+  if (data === null && failure === null) return <PageLoading />;
+  const [row] = data?.relations ?? [];
+  const above = (
+    <>
+      <Link to="/catalog">Catalog</Link> / {database} / {schema}
+    </>
+  );
+  if (data === null || row === undefined) {
+    return (
+      <Page title={relation} above={above}>
+        <FailureNote failure={failure} />
+        {failure === null ? (
+          <Empty title="There is no such relation">
+            It was dropped or renamed, or your role may not see it.{" "}
+            <Link to="/catalog">Show the catalog</Link>.
+          </Empty>
+        ) : null}
+      </Page>
+    );
+  }
+  return (
+    <Page
+      title={relation}
+      above={above}
+      status={<RelationType type={row.type ?? ""} />}
+      facts={
+        <>
+          {row.description === null ? null : <p className="note">{row.description}</p>}
+          <p className="page-facts">
+            <span>
+              owner <strong>{row.owner}</strong>
+            </span>
+            {row.store === null ? null : (
+              <span>
+                entity <strong>{row.entity}</strong> in <strong>{row.store}</strong>
+              </span>
+            )}
+            {row.key === null || row.key === "" ? null : (
+              <span>
+                key <strong>{row.key}</strong>
+              </span>
+            )}
+            <span>since {timeText(momentOf(row.created))}</span>
+          </p>
+        </>
+      }
+      actions={
+        <>
+          <button type="button" className="secondary" onClick={() => runStatement(statement)}>
+            <Icon name="play" /> Show rows
+          </button>
+          <button type="button" className="secondary" onClick={() => writeStatement(statement)}>
+            <Icon name="write" /> Write a SELECT
+          </button>
+          <Link
+            className="button secondary"
+            to="/lineage"
+            search={{ node: `relation:${row.fqn}`, focus: `relation:${row.fqn}` }}
+          >
+            <Icon name="lineage" /> Lineage
+          </Link>
+        </>
+      }
+    >
+      <Tabs
+        label="Parts of the relation"
+        tabs={TABS}
+        chosen={tab}
+        onChoose={(next) => void navigate({ search: { tab: next }, replace: true })}
+      >
+        {tab === "columns" ? <Columns facts={data} /> : null}
+        {tab === "sample" ? <Sample path={path} type={row.type ?? ""} /> : null}
+        {tab === "queries" ? <Queries facts={data} /> : null}
+        {tab === "definition" ? <Definition path={path} /> : null}
+        {tab === "grants" ? <Grants path={path} /> : null}
+      </Tabs>
+    </Page>
+  );
+}
+
+function Columns({ facts }: { readonly facts: RelationFacts }) {
+  const columns = [...facts.columns].sort((one, other) => Number(one.position) - Number(other.position));
+  return (
+    <DataTable
+      label="Columns"
+      rows={columns}
+      keyOf={(column) => column.name ?? ""}
+      columns={[
+        { id: "position", title: "#", isNumber: true, cell: (column) => column.position },
+        { id: "name", title: "Column", cell: (column) => <code>{column.name}</code> },
+        { id: "type", title: "Type", cell: (column) => <code>{column.type}</code> },
+        { id: "null", title: "NULL", cell: (column) => (column.nullable === "true" ? "may be" : "never") },
+        {
+          id: "key",
+          title: "Key",
+          cell: (column) => (column.isKey === "true" ? <span className="tag">primary key</span> : null),
+        },
+      ]}
+    />
+  );
+}
+
+function Queries({ facts }: { readonly facts: RelationFacts }) {
+  const rows = [
+    ...facts.writers.map((query) => ({ ...query, does: "writes it" })),
+    ...facts.readers.map((query) => ({ ...query, does: "reads it" })),
+  ];
+  if (rows.length === 0) return <p className="empty-text">No query reads or writes this relation.</p>;
+  return (
+    <DataTable
+      label="Queries"
+      rows={rows}
+      keyOf={(query) => `${query.does} ${query.id}`}
+      columns={[
+        {
+          id: "name",
+          title: "Query",
+          cell: (query) => (
+            <Link to="/queries/$id" params={{ id: query.id ?? "" }} className="name">
+              {nameOf(query)}
+            </Link>
+          ),
+        },
+        { id: "does", title: "What it does", cell: (query) => query.does },
+        { id: "state", title: "State", cell: (query) => <State state={query.state ?? ""} /> },
+      ]}
+    />
+  );
+}
+
+function Definition({ path }: { readonly path: string }) {
+  const { data, failure } = useAnswer({ statement: `DESCRIBE RELATION ${path};`, read: readProperties });
+  if (data === null) return failure === null ? <Skeletons /> : <FailureNote failure={failure} />;
+  return (
+    <dl className="facts wide-facts">
+      {data
+        .filter((property) => property.value !== "")
+        .map((property) => (
+          <div key={property.name}>
+            <dt>{property.name}</dt>
+            <dd>{property.value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+const readGrants = reader([
+  "privilege",
+  "kind",
+  "name",
+  "granteeKind",
+  "grantee",
+  "grantOption",
+  "grantedBy",
+]);
+
+function Grants({ path }: { readonly path: string }) {
+  const { data, failure } = useAnswer({ statement: `LIST GRANTS ON RELATION ${path};`, read: readGrants });
+  if (data === null) return failure === null ? <Skeletons /> : <FailureNote failure={failure} />;
+  return (
+    <>
+      <DataTable
+        label="Grants"
+        rows={data}
+        keyOf={(grant) => `${grant.privilege} ${grant.granteeKind} ${grant.grantee}`}
+        columns={[
+          { id: "privilege", title: "Privilege", cell: (grant) => <code>{grant.privilege}</code> },
+          { id: "grantee", title: "Granted to", cell: (grant) => `${grant.granteeKind} ${grant.grantee}` },
+          {
+            id: "option",
+            title: "May grant it",
+            cell: (grant) => (grant.grantOption === "true" ? "yes" : "no"),
+          },
+          { id: "by", title: "Granted by", from: "medium", cell: (grant) => grant.grantedBy ?? "–" },
+        ]}
+      />
+      <p className="note">
+        Roles that inherit one of these roles have the privileges too. Access to {readPath(path).at(-1)} also
+        needs USAGE on its database and schema.
+      </p>
+    </>
+  );
+}

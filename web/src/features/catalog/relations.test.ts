@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import { type CatalogFacts, grouped, relationFacts } from "./relations";
+
+const relation = (database: string, schema: string, name: string, type: string) => ({
+  ...{ database, schema, name, type, state: "created", owner: "r", store: null, entity: null },
+  ...{ description: null, updated: null },
+});
+const facts: CatalogFacts = {
+  schemas: [
+    { database: "shop", name: "public", owner: "r" },
+    { database: "lab", name: "tests", owner: "r" },
+    { database: "lab", name: "empty", owner: "r" },
+  ],
+  relations: [
+    relation("shop", "public", "orders", "stream"),
+    relation("lab", "tests", "orders_late", "changelog"),
+  ],
+};
+const shown = (text: string, type?: string) =>
+  grouped(facts, text, type).map((group) => [group.schema, ...group.relations.map((each) => each.name)]);
+
+describe("the catalog", () => {
+  it("groups relations by schema, in order, and shows empty schemas", () => {
+    expect(shown("")).toEqual([["empty"], ["tests", "orders_late"], ["public", "orders"]]);
+  });
+
+  it("filters by words and type", () => {
+    expect(shown("LATE")).toEqual([["tests", "orders_late"]]);
+    expect(shown("", "stream")).toEqual([["public", "orders"]]);
+    expect(shown("nothing")).toEqual([]);
+  });
+
+  it("takes the names of a relation as texts, whatever the address contains", () => {
+    const { statement } = relationFacts("a'b", "s", 'r"');
+    expect(statement).toContain("database_name = 'a''b'");
+    expect(statement).toContain(`l.source = '"a''b"."s"."r"""'`);
+  });
+});

@@ -1,0 +1,124 @@
+/** The lineage graph: entities, relations and queries with the edges along which data flows, in one statement. */
+
+import { nameOf } from "../../catalog/workload";
+import { combined, system } from "../../data/select";
+import { readPath } from "../../sql/identifiers";
+import { type Edge, reachable } from "../../ui/graph-layout";
+
+export const LINEAGE = combined({
+  edges: {
+    columns: { fromKind: "source_kind", from: "source", toKind: "target_kind", to: "target" },
+    from: `FROM ${system("lineage")}`,
+  },
+  queries: {
+    columns: {
+      id: "id",
+      name: "name",
+      sink: "sink_fqn",
+      state: "current_state",
+      kind: "kind",
+      pool: "compute_pool_name",
+      message: "message",
+    },
+    from: `FROM ${system("queries")} WHERE current_state <> 'terminated'`,
+  },
+  relations: {
+    columns: { fqn: "fqn", type: "relation_type", owner: '"owner"', description: "description" },
+    from: `FROM ${system("relations")}`,
+  },
+  metrics: {
+    columns: {
+      id: "query_id",
+      rate: "input_rows_per_second",
+      input: "input_rows_total",
+      output: "output_rows_total",
+    },
+    from: `FROM ${system("query_metrics")}`,
+  },
+  findings: { columns: { id: "query_id" }, from: `FROM ${system("query_findings")}` },
+});
+
+export type LineageFacts = ReturnType<typeof LINEAGE.read>;
+export type NodeKind = "entity" | "relation" | "query";
+
+export interface LineageNode {
+  /** Kind and name, unique in the graph and readable in the address. */
+  readonly id: string;
+  readonly kind: NodeKind;
+  /** Full name of a relation, store and name of an entity, id of a query. */
+  readonly name: string;
+  readonly title: string;
+  readonly type: string;
+  readonly state: string | null;
+  readonly hasFindings: boolean;
+}
+
+export interface LineageGraph {
+  readonly nodes: readonly LineageNode[];
+  readonly edges: readonly Edge[];
+}
+
+export function nodeId(kind: string, name: string): string {
+  return `${kind}:${name}`;
+}
+
+export function graphOf(facts: LineageFacts): LineageGraph {
+  const queries = new Map(facts.queries.map((query) => [query.id, query]));
+  const relations = new Map(facts.relations.map((relation) => [relation.fqn, relation]));
+  const warned = new Set(facts.findings.map((finding) => finding.id));
+  const nodes = new Map<string, LineageNode>();
+  const add = (kind: string | null, name: string | null) => {
+    const id = nodeId(kind ?? "", name ?? "");
+    if (nodes.has(id)) return id;
+    const query = kind === "query" ? queries.get(name) : undefined;
+    const relation = kind === "relation" ? relations.get(name) : undefined;
+    nodes.set(id, {
+      id,
+      kind: kind as NodeKind,
+      name: name ?? "",
+      title:
+        query !== undefined
+          ? nameOf(query)
+          : kind === "relation"
+            ? (readPath(name ?? "").at(-1) ?? "")
+            : (name ?? ""),
+      type: (query?.kind ?? relation?.type ?? kind ?? "").replaceAll("_", " "),
+      state: query?.state ?? null,
+      hasFindings: warned.has(name),
+    });
+    return id;
+  };
+  const edges = facts.edges.map((edge) => ({
+    from: add(edge.fromKind, edge.from),
+    to: add(edge.toKind, edge.to),
+  }));
+  return { nodes: [...nodes.values()], edges };
+}
+
+export type Way = "up" | "down" | "both";
+
+/** The part of a graph around a node; the whole graph without a node, or if the node is not in it. */
+export function focused(graph: LineageGraph, focus: string | undefined, way: Way): LineageGraph {
+  if (focus === undefined || !graph.nodes.some((node) => node.id === focus)) return graph;
+  const kept = reachable(graph.edges, focus, way);
+  return {
+    nodes: graph.nodes.filter((node) => kept.has(node.id)),
+    edges: graph.edges.filter((edge) => kept.has(edge.from) && kept.has(edge.to)),
+  };
+}
+
+/** The nodes whose names contain all words of a text. */
+export function matching(nodes: readonly LineageNode[], text: string): readonly LineageNode[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return [];
+  return nodes.filter((node) => {
+    const names = `${node.title} ${node.name} ${node.type}`.toLowerCase();
+    return words.every((word) => names.includes(word));
+  });
+}
+
+/** The queries and relations below a node, which a drop of it affects. */
+export function impactOf(graph: LineageGraph, id: string): readonly LineageNode[] {
+  const below = reachable(graph.edges, id, "down");
+  return graph.nodes.filter((node) => node.id !== id && node.kind !== "entity" && below.has(node.id));
+}

@@ -1,0 +1,77 @@
+import { useNavigate } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
+import { Dialog } from "../../ui/dialog";
+import { COMMAND_KEY } from "../../ui/keys";
+import { PAGES, pageOfKey } from "./pages";
+
+const SEQUENCE_MS = 1500;
+
+/** Shortcuts outside of text fields: `g` and a letter open a page, `?` lists all shortcuts. */
+export function Shortcuts() {
+  const navigate = useNavigate();
+  const [isListed, setListed] = useState(false);
+  const goPressedAt = useRef(Number.NEGATIVE_INFINITY);
+
+  useEffect(() => {
+    function onKey(event: KeyboardEvent): void {
+      const isModified = event.ctrlKey || event.metaKey || event.altKey;
+      if (isModified || event.defaultPrevented || isTyping(event.target)) return;
+      const isSecond = event.timeStamp - goPressedAt.current < SEQUENCE_MS;
+      goPressedAt.current = event.key === "g" ? event.timeStamp : Number.NEGATIVE_INFINITY;
+      if (event.key === "?") setListed(true);
+      const page = isSecond ? pageOfKey(event.key) : null;
+      if (page !== null) void navigate({ to: page });
+    }
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, [navigate]);
+
+  if (!isListed) return null;
+  return (
+    <Dialog title="Shortcuts" onClose={() => setListed(false)}>
+      <dl className="shortcuts">
+        {PAGES.map((page) => (
+          <div key={page.to}>
+            <dt>
+              <kbd>g</kbd> <kbd>{page.key}</kbd>
+            </dt>
+            <dd>Open {page.words}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>
+            <kbd>{COMMAND_KEY}</kbd> <kbd>Enter</kbd>
+          </dt>
+          <dd>Run the statement at the cursor, or the selection</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>{COMMAND_KEY}</kbd> <kbd>Shift</kbd> <kbd>Enter</kbd>
+          </dt>
+          <dd>Run all statements</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>Esc</kbd>
+          </dt>
+          <dd>Stop what runs in the workspace</dd>
+        </div>
+        <div>
+          <dt>
+            <kbd>?</kbd>
+          </dt>
+          <dd>List the shortcuts</dd>
+        </div>
+      </dl>
+    </Dialog>
+  );
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  return (
+    target.isContentEditable ||
+    ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName) ||
+    document.querySelector("dialog[open]") !== null
+  );
+}

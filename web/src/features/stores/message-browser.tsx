@@ -1,0 +1,193 @@
+import { useEffect, useMemo, useRef, useState } from "react";
+import { openStream, type Stream } from "../../api/dataplane";
+import { type Failure, failureOf } from "../../api/failures";
+import type { Column, Row } from "../../api/wire";
+import { ExportButtons } from "../../grid/export-buttons";
+import { Grid } from "../../grid/grid";
+import { fixedRows, StreamRows } from "../../grid/rows";
+import { useStreamView } from "../../grid/use-stream-view";
+import { countText } from "../../grid/values";
+import { useSession } from "../../session-context";
+import { FailureNote } from "../../ui/failure-note";
+import { Icon } from "../../ui/icons";
+import { useNow } from "../../ui/use-now";
+import { printStatement, recordFilter, type Start } from "./print";
+
+interface MessageBrowserProps {
+  readonly store: string;
+  readonly path: readonly string[];
+}
+
+const STARTS: readonly (readonly [Start, string])[] = [
+  ["earliest", "the first record"],
+  ["latest", "now"],
+  ["timestamp", "a time"],
+];
+
+/** The records of an entity as they are in the store, from where the user wants, until they stop. */
+export function MessageBrowser({ store, path }: MessageBrowserProps) {
+  const [start, setStart] = useState<Start>("earliest");
+  const [moment, setMoment] = useState("");
+  const statement = printStatement(store, path, start, moment);
+  const reading = useReading();
+  const [text, setText] = useState("");
+  const [partition, setPartition] = useState("");
+  const view = useStreamView(reading.rows);
+  const shows = useMemo(
+    () => recordFilter(reading.columns ?? [], { text, partition }),
+    [reading.columns, text, partition],
+  );
+  const isFiltered = text.trim() !== "" || partition.trim() !== "";
+  const source = isFiltered ? fixedRows(view.source.toArray().filter(shows)) : view.source;
+  const now = useNow(reading.isLive, 1000);
+  const name = path.at(-1) ?? "";
+
+  return (
+    <section className="messages" aria-label={`Records of ${name}`}>
+      <div className="filters">
+        <label className="choice">
+          <span>Start at</span>
+          <select value={start} onChange={(event) => setStart(event.target.value as Start)}>
+            {STARTS.map(([value, label]) => (
+              <option key={value} value={value}>
+                {label}
+              </option>
+            ))}
+          </select>
+        </label>
+        {start === "timestamp" ? (
+          <label className="choice">
+            <span className="hidden">Time of the first record</span>
+            <input type="datetime-local" value={moment} onChange={(event) => setMoment(event.target.value)} />
+          </label>
+        ) : null}
+        {reading.isLive ? (
+          <button type="button" className="secondary stop" onClick={reading.stop}>
+            <Icon name="stop" /> Stop
+          </button>
+        ) : (
+          <button
+            type="button"
+            className="primary"
+            disabled={statement === null}
+            onClick={() => statement !== null && reading.start(statement)}
+          >
+            <Icon name="play" /> Read
+          </button>
+        )}
+        <label className="search-box">
+          <Icon name="search" />
+          <span className="hidden">Filter the records shown by key and value</span>
+          <input
+            type="search"
+            placeholder="Key or value, of the records shown"
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </label>
+        <label className="choice">
+          <span>Partition</span>
+          <input
+            className="short"
+            inputMode="numeric"
+            placeholder="all"
+            value={partition}
+            onChange={(event) => setPartition(event.target.value)}
+          />
+        </label>
+      </div>
+      <FailureNote failure={reading.failure} />
+      <div className="result-bar">
+        <p className="figures" role="status">
+          <strong>{countText(reading.rows.received, "record")}</strong>
+          {reading.isLive ? <span>{Math.round(reading.rows.rowsPerSecond(now))}/s</span> : null}
+          {isFiltered ? <span>{countText(source.length, "record")} shown</span> : null}
+          {reading.rows.dropped > 0 ? <span className="notice">only the newest 10,000 are kept</span> : null}
+        </p>
+        <div className="actions">
+          <ExportButtons
+            columns={reading.columns ?? []}
+            rowsToExport={() => source.toArray()}
+            isDisabled={source.length === 0}
+          />
+        </div>
+      </div>
+      <div className="sample-grid messages-grid">
+        {reading.columns === null ? (
+          <p className="empty-text messages-note">
+            {reading.isLive ? "Waiting for the store." : "Read shows the records as they are in the store."}
+          </p>
+        ) : (
+          <Grid
+            label={`Records of ${name}`}
+            columns={reading.columns}
+            source={source}
+            isFollowing={false}
+            onFollow={() => {}}
+          />
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** One PRINT at a time. Leaving the page ends it on the server. */
+function useReading() {
+  const { client, currentContext } = useSession();
+  const [rows, setRows] = useState(() => new StreamRows());
+  const [columns, setColumns] = useState<readonly Column[] | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [isLive, setLive] = useState(false);
+  const running = useRef<{ readonly controller: AbortController; stream: Stream | null } | null>(null);
+
+  function stop(): void {
+    running.current?.controller.abort();
+    running.current?.stream?.close();
+    running.current = null;
+    setLive(false);
+  }
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only at the end of the page.
+  useEffect(() => stop, []);
+
+  async function start(statement: string): Promise<void> {
+    stop();
+    const fresh = new StreamRows();
+    const own = { controller: new AbortController(), stream: null as Stream | null };
+    const isOwn = () => running.current === own;
+    running.current = own;
+    setRows(fresh);
+    setColumns(null);
+    setFailure(null);
+    setLive(true);
+    try {
+      const outcome = await client.run({
+        statement,
+        context: currentContext(),
+        signal: own.controller.signal,
+      });
+      if (!isOwn()) return;
+      if (outcome.kind === "result") {
+        for (const row of outcome.rows) fresh.append(row, Date.now());
+        setColumns(outcome.columns);
+        setLive(false);
+        return;
+      }
+      own.stream = openStream(outcome.request, {
+        onColumns: (next) => isOwn() && setColumns(next),
+        onRow: (row: Row) => fresh.append(row, Date.now()),
+        onEnd: () => isOwn() && setLive(false),
+        onFailure: (problem) => {
+          if (!isOwn()) return;
+          setFailure(problem);
+          setLive(false);
+        },
+      });
+    } catch (error) {
+      if (!isOwn()) return;
+      setFailure(failureOf(error));
+      setLive(false);
+    }
+  }
+
+  return { rows, columns, failure, isLive, start: (statement: string) => void start(statement), stop };
+}

@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+import { printStatement, recordFilter } from "./print";
+
+describe("printStatement", () => {
+  it("quotes names, and starts now, at the first record or at a time", () => {
+    expect(printStatement('k"', ["a.b"], "latest", "")).toBe(
+      `PRINT ENTITY "a.b" IN STORE "k""" WITH ('starting.position' = 'latest');`,
+    );
+    const at = printStatement("k", ["db", "t"], "timestamp", "2026-11-28T08:00");
+    expect(at).toContain(`"db"."t"`);
+    expect(at).toContain(`'starting.position.timestamp' = ${Date.parse("2026-11-28T08:00")}`);
+    expect(printStatement("k", ["t"], "timestamp", "")).toBeNull();
+  });
+});
+
+describe("recordFilter", () => {
+  const columns = ["key", "value", "metadata"].map((name) => ({ name, type: "VARCHAR", nullable: true }));
+  const row = ["k1", '{"Item": "lamp"}', "partition 2, offset 10, timestamp 2"];
+  const shows = (text: string, partition: string) => recordFilter(columns, { text, partition })(row);
+
+  it("compares words with key and value, and the partition with the metadata", () => {
+    expect([shows("", ""), shows("ITEM k1", ""), shows("chair", "")]).toEqual([true, true, false]);
+    expect([shows("", "2"), shows("", "1"), shows("offset", "")]).toEqual([true, false, false]);
+  });
+});

@@ -1,0 +1,44 @@
+/** The signed-in session, for every page below the shell. */
+
+import { createContext, type ReactNode, useContext } from "react";
+import type { StatementClient } from "./api/statements";
+import type { StatementContext } from "./api/wire";
+import type { WorkspaceInbox } from "./workspace-inbox";
+
+export interface Session {
+  readonly client: StatementClient;
+  readonly context: StatementContext;
+  /** The context now, for code that runs after a render. */
+  readonly currentContext: () => StatementContext;
+  readonly onContext: (context: StatementContext) => void;
+  /** Reads the server's objects anew, on every page. */
+  readonly refresh: () => void;
+  /** Changes at each refresh. */
+  readonly version: number;
+  /** True while the server does not answer. */
+  readonly isAway: boolean;
+  readonly signOut: () => void;
+  readonly inbox: WorkspaceInbox;
+  /** Puts a statement behind the editor's text and shows the workspace. */
+  readonly writeStatement: (statement: string) => void;
+  /** Runs a statement in the workspace, without changing the editor's text, and shows its result. */
+  readonly runStatement: (statement: string) => void;
+}
+
+const SessionContext = createContext<Session | null>(null);
+
+export function SessionProvider({
+  session,
+  children,
+}: {
+  readonly session: Session;
+  readonly children: ReactNode;
+}) {
+  return <SessionContext value={session}>{children}</SessionContext>;
+}
+
+export function useSession(): Session {
+  const session = useContext(SessionContext);
+  if (session === null) throw new Error("This component is outside of a session.");
+  return session;
+}

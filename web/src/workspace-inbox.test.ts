@@ -1,0 +1,19 @@
+import { describe, expect, it } from "vitest";
+import { type InboxEntry, WorkspaceInbox } from "./workspace-inbox";
+
+const write = (statement: string): InboxEntry => ({ kind: "write", statement });
+
+describe("WorkspaceInbox", () => {
+  it("keeps statements until the workspace reads, and passes later ones on", () => {
+    const inbox = new WorkspaceInbox();
+    const read: string[] = [];
+    inbox.put(write("a"));
+    const close = inbox.open((entry) => read.push(entry.statement));
+    inbox.put(write("b"));
+    close();
+    inbox.put(write("c"));
+    expect(read).toEqual(["a", "b"]);
+    inbox.open((entry) => read.push(entry.statement));
+    expect(read).toEqual(["a", "b", "c"]);
+  });
+});
