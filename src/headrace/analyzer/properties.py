@@ -41,6 +41,13 @@ def _delimiter(text: str) -> str:
     return text
 
 
+def _numbers(text: str) -> frozenset[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,9}", part, re.ASCII) for part in parts):
+        raise ValueError(text)
+    return frozenset(map(int, parts))
+
+
 def _record_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", text, re.ASCII):
         raise ValueError(text)
@@ -78,6 +85,35 @@ FROM_BEGINNING = PropertySpec(
     FLAG,
     Scope.PRINT,
     "same as `'starting.position' = 'earliest'`; may be written without a value",
+    default="FALSE",
+)
+PRINT_PARTITIONS = PropertySpec(
+    "print.partitions",
+    PropertyType("numbers from 0, separated by commas", _numbers),
+    Scope.PRINT,
+    "`'0, 2'`: only records of these partitions or shards",
+    default="all",
+)
+PRINT_FILTER = PropertySpec(
+    "print.filter",
+    TEXT,
+    Scope.PRINT,
+    "only records whose key, value or headers contain this text; or a comparison of a field of the JSON value, such as "
+    "`'$.user.id = 7'`, with `=`, `<>`, `<`, `<=`, `>`, `>=` or `~` (contains); `'$.user'`: the field exists",
+    default="none",
+)
+PRINT_LIMIT = PropertySpec(
+    "print.limit",
+    number(1, 1_000_000, "a whole number from 1 to 1000000"),
+    Scope.PRINT,
+    "the result ends after so many records",
+    default="none",
+)
+PRINT_DETAILS = PropertySpec(
+    "print.details",
+    FLAG,
+    Scope.PRINT,
+    "`partition`, `offset`, `timestamp` and `headers` as columns, in place of `metadata`; may be written without a value",
     default="FALSE",
 )
 RECORD_KEY = PropertySpec("key", TEXT, Scope.RECORD, "the record key as text", default="none")

@@ -7,14 +7,16 @@ read and write on Spark are in the folder's `spark` module: see `connectors.stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.properties import PropertyReader, PropertySpec, Specs
 from headrace.core.resultset import Cell
 from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import Struct
 
 Guarantee = Literal["at_least_once", "exactly_once"]
@@ -38,11 +40,18 @@ class EntityDescription:
 
 @dataclass(frozen=True)
 class PrintedRecord:
-    """A record of an entity as text (undecodable bytes as base64)."""
+    """A record of an entity as text (undecodable bytes as base64).
+
+    `metadata` is its position in words. Stores with `print_positions` set the other fields too; `headers` is a JSON object.
+    """
 
     key: Cell
     value: Cell
     metadata: str
+    partition: int | None = None
+    offset: str | None = None
+    timestamp_ms: int | None = None
+    headers: str | None = None
 
 
 TakeOptions = Callable[[PropertyReader], dict[str, str]]
@@ -195,11 +204,23 @@ class Inserter(Protocol):
 class PrintStart:
     """Start of printing: `at` is the start of the entity, the time of the call, or a time in milliseconds since 1970.
 
-    `options` is the result of `StoreDescriptor.print_options`.
+    `options` is the result of `StoreDescriptor.print_options`. `partitions` are the numbers of the printed partitions or shards; None: all.
     """
 
     at: Literal["earliest", "latest"] | int
     options: Mapping[str, str] = field(default_factory=dict)
+    partitions: frozenset[int] | None = None
+
+    def refuse_missing(self, present: Iterable[int]) -> None:
+        """Raise UserError 3D008 for a partition that the entity does not have."""
+        present = sorted(present)
+        missing = sorted((self.partitions or frozenset()).difference(present))
+        if missing:
+            raise UserError(
+                SqlState.INVALID_PARAMETER,
+                f"the entity has no partition {missing[0]}",
+                hint=f"Its partitions are {', '.join(map(str, present[:10]))}{', …' if len(present) > 10 else ''}.",
+            )
 
 
 class Printer(Protocol):
@@ -258,6 +279,7 @@ class StoreDescriptor:
     properties that identify a relation's entity; the default is the relation's name in lower case. `layout` are the properties for the
     numbers of an entity's parts: a query's new entity takes them from its leftmost source, or they are required.
     `pattern` returns the pattern of a relation's path; None if the path is a single entity.
+    `print_positions`: printed records have a partition, an offset and a time.
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     """
@@ -280,6 +302,7 @@ class StoreDescriptor:
     inserter: Inserter | None = None
     printer: Printer | None = None
     print_options: TakeOptions = no_options
+    print_positions: bool = False
     sampler: Sampler | None = None
     no_streams: str | None = None
     jars: str | None = None

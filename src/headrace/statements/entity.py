@@ -7,6 +7,8 @@ import json
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import starting_position
@@ -25,10 +27,10 @@ from headrace.connectors.table_printing import ROWS_MAX, SAMPLE_ROWS, refuse_tim
 from headrace.core.errors import Span, UserError
 from headrace.core.names import EntityPath, Identifier, QualifiedName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
-from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, result
+from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, cell, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import nearest
-from headrace.core.types import BIGINT, BOOLEAN, VARCHAR
+from headrace.core.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, Timestamp
 from headrace.engine.results import ResultChannel
 from headrace.planner import plan_columns
 from headrace.planner.entities import plan_optimize, plan_print
@@ -43,8 +45,20 @@ from headrace.sql.statements.entity import (
     UpdateEntity,
 )
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles
+from headrace.statements.record_filter import FORM, Filter, record_filter
 
 _PRINTED_COLUMNS = (ResultColumn("key"), ResultColumn("value"), ResultColumn("metadata"))
+_DETAILED_COLUMNS = (
+    ResultColumn("key"),
+    ResultColumn("value"),
+    ResultColumn("partition", INTEGER),
+    ResultColumn("offset"),
+    ResultColumn("timestamp", Timestamp(3, local=True)),
+    ResultColumn("headers"),
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG_VALUE = 16 << 10
+"""A longer value is filtered in another thread, so that no other client waits for it."""
 
 
 _OnEntities = (
@@ -298,7 +312,7 @@ def _inside(statement: InsertIntoEntity, position: int) -> Span | None:
 
 @handles(PrintEntity, requires=_usage_in_pool)
 async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
-    """Return a live result: key, value and metadata of each record, from now on or from the position in WITH."""
+    """Return a live result: key, value and position of each record, from now on or from the position in WITH, or up to a limit."""
     store, kind = _store(statement, run)
     if kind.printer is None and kind.table_source is not None:
         return Outcome(await _print_table(statement, store, kind, run))
@@ -314,17 +328,37 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     reader = _reader(statement, Scope.PRINT, kind.properties)
     async with _about(statement.name, store, kind.entities):
         start = _start(reader, kind)
+        choice = _choice(reader)
+        reader.finish()
         records = await printer.print_entity(store.properties, path, start=start)
-    reader.finish()
     capacity = run.services.settings.result_channel_rows_max
-    channel = ResultChannel(str(uuid.uuid4()), _PRINTED_COLUMNS, capacity)
+    columns = _DETAILED_COLUMNS if choice.details else _PRINTED_COLUMNS
+    channel = ResultChannel(str(uuid.uuid4()), columns, capacity)
     if start.at == "latest":
         channel.message = (
             "Only records that arrive from now on are printed. Add WITH ('from_beginning') to "
             "print the earlier records too."
         )
-    channel.feed(_records(channel, records))
+    channel.feed(printed_rows(channel, records, choice))
     return Outcome(channel)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Records that are printed, at most `limit` of them, and whether their positions are columns."""
+
+    details: bool = False
+    limit: int | None = None
+    matches: Filter | None = None
+
+
+def _choice(reader: PropertyReader) -> Choice:
+    text = reader.take(dialect.PRINT_FILTER)
+    try:
+        matches = record_filter(text) if text is not None else None
+    except ValueError:
+        raise reader.bad(dialect.PRINT_FILTER, FORM) from None
+    return Choice(reader.take(dialect.PRINT_DETAILS) is True, reader.take(dialect.PRINT_LIMIT), matches)
 
 
 async def _print_table(
@@ -334,6 +368,12 @@ async def _print_table(
     admin = facet(kind.entities, kind, "PRINT ENTITY", statement.span)
     reader = _reader(statement, Scope.PRINT, kind.properties)
     start = _start(reader, kind)
+    if reader.is_set(dialect.PRINT_FILTER):
+        raise reader.bad(
+            dialect.PRINT_FILTER, "left out for a table: SELECT … WHERE of a TABLE over it filters rows"
+        )
+    limit = reader.take(dialect.PRINT_LIMIT) or ROWS_MAX
+    reader.take(dialect.PRINT_DETAILS)
     reader.finish()
     refuse_time(start, "table")
     async with _about(statement.name, store, admin):
@@ -345,7 +385,7 @@ async def _print_table(
             hint=f"LIST ENTITIES IN {statement.name} lists its tables.",
             span=statement.name.span,
         )
-    plan = plan_print(store, entity, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS)
+    plan = plan_print(store, entity, min(limit, ROWS_MAX if start.at == "earliest" else SAMPLE_ROWS))
     engine = run.services.engine
     return await engine.run_interactive(
         plan, _PRINTED_COLUMNS, compute_pool=run.compute_pool().name, user=run.principal.user
@@ -357,20 +397,54 @@ def _start(reader: PropertyReader, kind: StoreDescriptor) -> PrintStart:
     if from_beginning and reader.is_set(dialect.POSITION):
         raise reader.bad(dialect.FROM_BEGINNING, f"left out if '{dialect.POSITION.name}' is specified")
     position, timestamp = starting_position(reader)
-    own = kind.print_options(reader)
+    for spec in (dialect.PRINT_PARTITIONS, dialect.PRINT_DETAILS):
+        if reader.is_set(spec) and not kind.print_positions:
+            raise reader.bad(spec, f"left out: rows of {kind.label} have no partitions and offsets")
+    own, partitions = kind.print_options(reader), reader.take(dialect.PRINT_PARTITIONS)
     if position == "timestamp" and timestamp is not None:
-        return PrintStart(timestamp, own)
-    return PrintStart("earliest" if from_beginning or position == "earliest" else "latest", own)
+        return PrintStart(timestamp, own, partitions)
+    return PrintStart("earliest" if from_beginning or position == "earliest" else "latest", own, partitions)
 
 
-async def _records(channel: ResultChannel, records: AsyncGenerator[PrintedRecord]) -> None:
+async def printed_rows(
+    channel: ResultChannel, records: AsyncGenerator[PrintedRecord], choice: Choice
+) -> None:
+    """Put the chosen records into a channel; return after the limit."""
+    printed_count = 0
     async with aclosing(records):
         async for record in records:
-            await channel.put(LiveRows([_printed(record)]))
+            if choice.matches is not None and not await _matches(choice.matches, record):
+                continue
+            await channel.put(LiveRows([_detailed(record) if choice.details else _printed(record)]))
+            printed_count += 1
+            if printed_count == choice.limit:
+                return
+
+
+async def _matches(matches: Filter, record: PrintedRecord) -> bool:
+    if len(record.value or "") > _LONG_VALUE:
+        return await asyncio.to_thread(matches, record)
+    return matches(record)
 
 
 def _printed(record: PrintedRecord) -> list[str | None]:
     return [record.key, record.value, record.metadata]
+
+
+def _detailed(record: PrintedRecord) -> list[str | None]:
+    moment = _moment(record.timestamp_ms)
+    values = (record.key, record.value, record.partition, record.offset, moment, record.headers)
+    return [cell(value, column.type) for value, column in zip(values, _DETAILED_COLUMNS, strict=True)]
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    """Return a record's time; None if it has none, or one outside of the years 1 to 9999."""
+    if milliseconds is None or milliseconds == -1:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
 
 
 def _ddl(path: EntityPath, command: str, done: str) -> ResultSet:

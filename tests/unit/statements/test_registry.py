@@ -44,6 +44,7 @@ def test_every_handler_module_is_registered() -> None:
         "jar",
         "python_function",
         "query_names",
+        "record_filter",
         "resuming",
         "schemas",
         "tables",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 import time
 import uuid
@@ -207,6 +208,7 @@ KAFKA = StoreDescriptor(
     inserter=_CLIENT,
     printer=_CLIENT,
     print_options=options.print_options,
+    print_positions=True,
     sampler=_CLIENT,
 )
 CONFLUENT_KAFKA = replace(KAFKA, type="confluent_kafka", label="ConfluentKafka")
@@ -234,7 +236,10 @@ def _assign(
     start: PrintStart,
 ) -> None:
     topic = _name(description.path)
-    partitions = [TopicPartition(topic, number) for number in range(description.layout["partitions"])]
+    present = range(description.layout["partitions"])
+    start.refuse_missing(present)
+    chosen = sorted(start.partitions) if start.partitions is not None else present
+    partitions = [TopicPartition(topic, number) for number in chosen]
     explicit = options.starting_offsets(start.options)
     with _classified(properties, topic):
         if isinstance(start.at, int):
@@ -269,7 +274,16 @@ def _printed(message: Message) -> PrintedRecord:
         raise KafkaException(problem)
     _, timestamp = message.timestamp()
     metadata = f"partition {message.partition()}, offset {message.offset()}, timestamp {timestamp}"
-    return PrintedRecord(_text(message.key()), _text(message.value()), metadata)
+    headers: list[tuple[str, bytes | None]] = message.headers() or []  # type: ignore[assignment]  # its type allows a dict
+    return PrintedRecord(
+        _text(message.key()),
+        _text(message.value()),
+        metadata,
+        partition=message.partition(),
+        offset=str(message.offset()),
+        timestamp_ms=timestamp,
+        headers=json.dumps({name: _text(value) for name, value in headers}, ensure_ascii=False),
+    )
 
 
 def _text(data: bytes | None) -> Cell:

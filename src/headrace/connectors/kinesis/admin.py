@@ -124,12 +124,14 @@ class KinesisStreams:
             with classified(store, name):
                 stream = Stream(store, name)
                 now = stream.now()  # finds a stream that is missing, too
+                if start.partitions is not None:
+                    start.refuse_missing(shard.number for shard in stream.shards())
                 if isinstance(start.at, int):
                     # Kinesis refuses a time in the future.
                     return stream, at_time(min(start.at, int(now.split()[1])))
                 return stream, BEGINNING if start.at == "earliest" else now
 
-        return _printed(store, *await asyncio.to_thread(begin))
+        return _printed(store, *await asyncio.to_thread(begin), start.partitions)
 
 
 def partition_key(key: bytes | None) -> str:
@@ -140,11 +142,13 @@ def partition_key(key: bytes | None) -> str:
     return text if len(text) <= _KEY_MAX else hashlib.sha256(key).hexdigest()
 
 
-async def _printed(store: Mapping[str, str], stream: Stream, began: str) -> AsyncGenerator[PrintedRecord]:
+async def _printed(
+    store: Mapping[str, str], stream: Stream, began: str, shards: frozenset[int] | None
+) -> AsyncGenerator[PrintedRecord]:
     reader = StreamReader(stream)
     try:
         with classified(store, stream.name):
-            places = await asyncio.to_thread(stream.beginnings, began)
+            places = await asyncio.to_thread(stream.beginnings, began, shards)
             while True:
                 records, places = await asyncio.to_thread(reader.read, places, most=_PRINTED_AT_ONCE)
                 for shard, record in of_shards(records):
@@ -158,7 +162,12 @@ async def _printed(store: Mapping[str, str], stream: Stream, began: str) -> Asyn
 def _shown(shard: int, record: Record) -> PrintedRecord:
     where = f"shard {shard_id(shard)}, sequence number {record['SequenceNumber']}"
     return PrintedRecord(
-        record["PartitionKey"], _text(record["Data"]), f"{where}, timestamp {arrival_ms(record)}"
+        record["PartitionKey"],
+        _text(record["Data"]),
+        f"{where}, timestamp {arrival_ms(record)}",
+        partition=shard,
+        offset=record["SequenceNumber"],
+        timestamp_ms=arrival_ms(record),
     )
 
 
@@ -210,5 +219,6 @@ KINESIS = StoreDescriptor(
     entities=_streams,
     inserter=_streams,
     printer=_streams,
+    print_positions=True,
     sampler=_streams,
 )

@@ -93,8 +93,10 @@ class Stream:
         agrees = second - 1 <= local_s <= second + 1
         return at_time(int((local_s if agrees else second) * 1000))
 
-    def beginnings(self, position: str) -> dict[int, str | None]:
-        """Return the start positions: of the oldest shards, whose children follow when they have ended."""
+    def beginnings(self, position: str, numbers: frozenset[int] | None = None) -> dict[int, str | None]:
+        """Return the start positions: of the shards with these numbers, or of the oldest ones. Their children follow at their end."""
+        if numbers is not None:
+            return dict.fromkeys(sorted(numbers), position)
         return {shard.number: position for shard in self.shards() if not shard.parents}
 
 
