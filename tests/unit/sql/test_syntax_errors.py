@@ -62,6 +62,7 @@ SYNTAX = [
     ("LIST STORES ‸foo‸", "expected the end of the statement, found 'foo'"),
     ("‸FROBNICATE‸ x", "expected a statement, found 'FROBNICATE'"),
     ("‸a‸ + b", "expected a statement, found 'a'"),
+    ("SELECT * FROM (VALUES (1), (‸1‸, 2)) AS t", "this row of VALUES has 2 values, the first has 1"),
     ("INSERT INTO ENTITY e ‸VALUES‸('{}')", "expected VALUE, found 'VALUES'"),
     ("CREATE TABLE t (a INT) WITH ('a'='b') ‸AS‸ SELECT 1", "expected the end of the statement, found 'AS'"),
     ("USE DATABASE ‸a.b‸", "expected the name of the database of at most 1 parts, found 2: a.b"),
