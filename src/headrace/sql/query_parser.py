@@ -156,6 +156,13 @@ class QueryParser(ExpressionParser):
         self._check_nodes(condition)
         return condition, self._index
 
+    def parse_row(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Select, int]:
+        """Parse a row of VALUES, `( expression [, …] )`, as a SELECT of its values, as `parse_query` does."""
+        self._begin(source, tokens, index)
+        row = exp.Select(expressions=self._parse_value_row())
+        self._check_nodes(row)
+        return row, self._index
+
     def _begin(self, source: Source, tokens: Sequence[Token], index: int) -> None:
         self.reset()
         self.source = source
