@@ -26,6 +26,7 @@ WITH_A_BROKER = {
     "InsertIntoEntity": "INSERT INTO ENTITY e_{seed} VALUE('{{}}')",
     "PrintEntity": "PRINT ENTITY e_{seed}",
     "CreateRelation": "CREATE STREAM s (n BIGINT) WITH ('topic' = 'e_{seed}', 'value.format' = JSON)",
+    "InsertValues": "INSERT INTO s VALUES (1)",
     "CreateRelationAs": "CREATE STREAM t WITH ('topic' = 't_{seed}') AS SELECT n FROM s",
     "DropEntity": "DROP ENTITY f_{seed}",
 }

@@ -6,6 +6,7 @@ from tests.properties.templates import END_KEY, LATENCY_MS, Template
 
 _S = f"WITH ('starting.position' = 'earliest', 'source.allow.latency.millis' = {LATENCY_MS})"
 _U = "WITH ('starting.position' = 'earliest')"
+_WORDS = "(VALUES ('k1', 'one'), ('k2', NULL), ('k1', 'uno')) AS n(key, word)"
 _REAL = f"k <> '{END_KEY}'"
 
 
@@ -24,6 +25,11 @@ CHANGES = (
         "order_limit",
         f"SELECT id, w FROM u {_U} ORDER BY w DESC, id LIMIT 7",
         "SELECT id, w FROM u ORDER BY w DESC NULLS LAST, id LIMIT 7",
+    ),
+    _changelog(
+        "order_limit_offset",
+        f"SELECT id, w FROM u {_U} ORDER BY w DESC, id LIMIT 4 OFFSET 2",
+        "SELECT id, w FROM u ORDER BY w DESC NULLS LAST, id LIMIT 4 OFFSET 2",
     ),
     _changelog(
         "order_limit_groups",
@@ -109,6 +115,11 @@ JOINS = (
         "cross_join_of_one_row",
         f"SELECT u.id AS id, x.n AS n FROM u {_U} CROSS JOIN (SELECT COUNT(*) AS n FROM x {_U}) x",
         "SELECT u.id, x.n FROM u CROSS JOIN (SELECT COUNT(*) AS n FROM x) x",
+    ),
+    Template(
+        "join_values",
+        f"SELECT k, t, d, word FROM s {_S} JOIN {_WORDS} ON s.k = n.key WHERE {_REAL}",
+        f"SELECT k, t, d, word FROM s JOIN {_WORDS} ON s.k = n.key",
     ),
     Template(
         "left_unnest",

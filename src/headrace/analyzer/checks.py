@@ -187,7 +187,7 @@ def _check_grouped(expression: Expression, group_by: Iterable[Expression]) -> No
 
 
 def streams_are_not_sorted(plan: LogicalPlan) -> None:
-    """Raise 0A000 for ORDER BY without LIMIT, and for OFFSET, in a continuous query: they need an end."""
+    """Raise 0A000 for ORDER BY without LIMIT, and for OFFSET without both, in a continuous query: they need an end."""
     if plan.snapshot:
         return
     for node in nodes(plan.root):
@@ -195,14 +195,14 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "ORDER BY requires a bounded result, and a stream is unbounded",
-                hint="Add LIMIT n, at least 1 and without OFFSET, for the first rows at any time. Or store the query as a "
+                hint="Add LIMIT n, at least 1, for the first rows at any time. Or store the query as a "
                 "MATERIALIZED VIEW, and sort a SELECT of the view.",
                 span=node.keys[0].expression.span,
             )
         if isinstance(node, Limit) and (node.offset or node is not plan.root):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "a continuous query supports LIMIT only at its end, and no OFFSET",
+                "a continuous query supports LIMIT without ORDER BY only at its end, and no OFFSET without both",
                 hint="For the first rows of each key, use ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n.",
                 span=plan.span,
             )

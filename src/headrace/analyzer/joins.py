@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headrace.analyzer.coercion import as_type, same_type
+from headrace.analyzer.constant_rows import unnested
 from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
 from headrace.analyzer.expressions import Call, ColumnReference, Expression, conjuncts, references
@@ -193,10 +194,14 @@ def _chosen(join: PendingJoin, where: list[Expression]) -> LogicalNode:
         return _lookup(join, join.right, where)
     if any(views):
         refuse_tables(join)
+        is_inner = join.kind in (JoinKind.INNER, JoinKind.CROSS) and join.within_ms is None
+        constants = unnested(join.left, join.right) if is_inner and views == [False, True] else None
+        if constants is not None:
+            return Filter(constants, conjunction(join.on)) if join.on else constants
         raise _refused(
-            "a subquery without a source cannot be joined with a stream or changelog",
+            "rows without a source can be joined with a stream or changelog only as the right side of JOIN or CROSS JOIN",
             join.span,
-            "Compute its columns in SELECT.",
+            "Write FROM relation JOIN (VALUES …) AS t(column) ON …, or compute the columns in SELECT.",
         )
     return _continuous(join, where)
 

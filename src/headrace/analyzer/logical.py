@@ -492,7 +492,13 @@ class Union(LogicalNode):
 
     @property
     def schema(self) -> Schema:
-        return self.branches[0].schema
+        first, *others = (branch.schema.columns for branch in self.branches)
+        return Schema(
+            tuple(
+                replace(column, nullable=column.nullable or any(other[place].nullable for other in others))
+                for place, column in enumerate(first)
+            )
+        )
 
 
 class SetOperator(Enum):
@@ -528,7 +534,8 @@ RANK_SOURCE = f"{PREFIX}rank"
 class TopN(LogicalNode):
     """The first `limit` rows of each partition by `order_by`: `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= limit`.
 
-    `rank` names the column, of the source `RANK_SOURCE`, that holds a row's place from 1; None: nothing reads it.
+    The first `skipped` of them are left out. `rank` names the column, of the source `RANK_SOURCE`, that holds a row's place from 1; None:
+    nothing reads it.
     """
 
     input: LogicalNode
@@ -536,6 +543,7 @@ class TopN(LogicalNode):
     order_by: tuple[SortKey, ...]
     limit: int
     rank: str | None = None
+    skipped: int = 0
     span: Span | None = field(default=None, compare=False)
 
     @property

@@ -34,14 +34,17 @@ def ordered(
     if limit is not None or offset is not None:
         count = _count(limit, "LIMIT") if limit is not None else None
         skipped = _count(offset, "OFFSET") if offset is not None else 0
-        if isinstance(output, Sort) and count and not skipped and not is_snapshot(output):
-            return _first_rows(output.input, output.keys, count)
+        if isinstance(output, Sort) and count and not is_snapshot(output):
+            return _first_rows(output.input, output.keys, count, skipped)
         output = Limit(output, count, skipped)
     return output
 
 
-def _first_rows(query: LogicalNode, keys: Sequence[SortKey], count: int) -> Project:
-    """Return the first rows of a query by `keys`. A key that is no output column becomes one of a subquery."""
+def _first_rows(query: LogicalNode, keys: Sequence[SortKey], count: int, skipped: int) -> Project:
+    """Return the rows of a query at the places `skipped` + 1 to `skipped` + `count` by `keys`.
+
+    A key that is no output column becomes one of a subquery.
+    """
     shown = query.schema.names
     names = list(shown)
     columns: list[str] = []
@@ -64,7 +67,7 @@ def _first_rows(query: LogicalNode, keys: Sequence[SortKey], count: int) -> Proj
         replace(key, expression=column(name, key.expression.span))
         for key, name in zip(keys, columns, strict=True)
     )
-    top = TopN(rows, (), order, count, span=keys[0].expression.span)
+    top = TopN(rows, (), order, skipped + count, skipped=skipped, span=keys[0].expression.span)
     return Project(top, tuple(Item(name, column(name, None)) for name in shown))
 
 

@@ -173,7 +173,7 @@ def _top_n(query: LogicalNode, number: Item, limit: int) -> LogicalNode:
         )
     if isinstance(query, Aggregate):
         query, over = _over_groups(query, over)
-    top = TopN(query.input, over.partition_by, over.order_by, limit, number.name, over.span)
+    top = TopN(query.input, over.partition_by, over.order_by, limit, number.name, span=over.span)
     place = ColumnReference(
         source=RANK_SOURCE, column=number.name, type=BIGINT, nullable=False, span=over.span
     )

@@ -277,6 +277,13 @@ def _tree(node: LogicalNode, depth: int) -> Iterator[str]:
         yield from _tree(child, depth + 1)
 
 
+def _top_n(node: TopN) -> str:
+    partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
+    order = ", ".join(map(_sorted, node.order_by))
+    places = f"{node.skipped + 1} to {node.limit}" if node.skipped else str(node.limit)
+    return f"TopN {places} of {partition} by {order}{f' AS {printed(node.rank)}' if node.rank else ''}"
+
+
 def _line(node: LogicalNode) -> str:
     match node:
         case Scan():
@@ -303,9 +310,7 @@ def _line(node: LogicalNode) -> str:
             on = f" on {_pairs(node)}" if node.left_keys else ""
             return f"Join {node.kind.value}{on}{_residual(node)}"
         case TopN():
-            partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
-            order = ", ".join(map(_sorted, node.order_by))
-            return f"TopN {node.limit} of {partition} by {order}{f' AS {printed(node.rank)}' if node.rank else ''}"
+            return _top_n(node)
         case MatchRecognize():
             partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
             within = f" within {duration_text(node.within_ms)}" if node.within_ms is not None else ""

@@ -160,6 +160,14 @@ def select(cursor: Cursor) -> Select:
     return Select(expression, query_properties or Properties(), tuple(partition_by), cursor.span_from(start))
 
 
+def row_of_values(cursor: Cursor) -> Select:
+    """Parse a row of VALUES as a SELECT of its values."""
+    start = cursor.index
+    parser = QueryParser(dialect=Headrace)
+    expression, cursor.index = parser.parse_row(cursor.source, cursor.tokens, start)
+    return Select(expression, Properties(), (), cursor.span_from(start))
+
+
 def _parts(text: str, tokens: list[Token]) -> Iterable[list[Token]]:
     first = 0
     for start, end in split(text):

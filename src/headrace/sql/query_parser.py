@@ -167,6 +167,13 @@ class QueryParser(ExpressionParser):
         self._begin(source, tokens, index)
         return self._parse_named_subqueries()
 
+    def parse_row(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Select, int]:
+        """Parse a row of VALUES, `( expression [, …] )`, as a SELECT of its values, as `parse_query` does."""
+        self._begin(source, tokens, index)
+        row = exp.Select(expressions=self._parse_value_row())
+        self._check_nodes(row)
+        return row, self._index
+
     def _begin(self, source: Source, tokens: Sequence[Token], index: int) -> None:
         self.reset()
         self.source = source
@@ -438,7 +445,7 @@ class QueryParser(ExpressionParser):
         if self._match(TokenType.UNNEST, advance=False):
             return self._parse_unnest_source()
         if self._match(TokenType.L_PAREN):
-            this = exp.Subquery(this=self._parse_query())
+            this = exp.Subquery(this=self._parse_values() if self.at("VALUES") else self._parse_query())
             self._expect(TokenType.R_PAREN, "')' at the end of the subquery")
         elif self._next.token_type is TokenType.L_PAREN and folded(token) in _TABLE_FUNCTIONS:
             this = self._parse_table_function()
@@ -447,6 +454,34 @@ class QueryParser(ExpressionParser):
             if self.take("FOR", "SYSTEM_TIME", "AS", "OF"):
                 this.set("system_time", self.parse_operand())
         return self._parse_after_rows(this)
+
+    def _parse_values(self) -> exp.Query:
+        """Parse VALUES as a UNION ALL of its rows; the columns of the first are called column1, column2, …."""
+        self._advance()
+        rows: list[exp.Query] = []
+        while True:
+            values = self._parse_value_row()
+            if not rows:
+                names = (exp.to_identifier(f"column{number}") for number in range(1, len(values) + 1))
+                values = [
+                    exp.Alias(this=value, alias=name) for value, name in zip(values, names, strict=True)
+                ]
+            elif len(values) != len(rows[0].expressions):
+                raise UserError(
+                    SqlState.SYNTAX_ERROR,
+                    f"this row of VALUES has {len(values)} values, the first has {len(rows[0].expressions)}",
+                    hint="Write the same number of values in each row, NULL for a missing one.",
+                    span=span_of(values[0]),
+                )
+            rows.append(exp.Select(expressions=values))
+            if not self._match(TokenType.COMMA):
+                return _united(rows)
+
+    def _parse_value_row(self) -> list[exp.Expr]:
+        self._expect(TokenType.L_PAREN, "'(' and the values of a row")
+        values = self._parse_required_csv(self._parse_disjunction)
+        self._expect(TokenType.R_PAREN, "',' or ')' after a value")
+        return values
 
     def _parse_after_rows(self, this: exp.Expr) -> exp.Expr:
         """Parse what follows the rows of a source: a pattern, the alias, and the properties."""
@@ -732,3 +767,14 @@ def _define(node: exp.Expr, windows: Mapping[str, exp.Expr]) -> None:
             over.set("alias", None)
             for part in ("partition_by", "order", "spec"):
                 over.set(part, definition.args.get(part))
+
+
+def _united(queries: Sequence[exp.Query]) -> exp.Query:
+    """Return a UNION ALL of queries in their order, as a tree with the fewest levels."""
+    if len(queries) == 1:
+        return queries[0]
+    middle = (len(queries) + 1) // 2
+    last = _united(queries[middle:])
+    if isinstance(last, exp.Union):
+        last = exp.Subquery(this=last)
+    return exp.Union(this=_united(queries[:middle]), expression=last, distinct=False)

@@ -41,6 +41,7 @@ MODULES = (
     "future_grant",
     "generate",
     "grant",
+    "insert_values",
     "listing",
     "organization",
     "privilege",

@@ -11,7 +11,10 @@ import pytest
 from headrace.analyzer.logical import Aggregate, Filter, LogicalNode, Project, Scan
 from headrace.analyzer.traits import window_groups
 from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.planner import physical
 from tests.plans.shapes import shape, text, tree
+from tests.plans.world import bound, planned
 
 
 def source(sql: str) -> str:
@@ -293,3 +296,40 @@ def test_where_that_repeats_on_still_filters_an_outer_join() -> None:
 
 def _all(node: LogicalNode) -> list[LogicalNode]:
     return [node, *(below for part in node.inputs for below in _all(part))]
+
+
+def test_values_are_rows_with_columns_of_a_common_type() -> None:
+    plan = bound("SELECT * FROM (VALUES (1, 'a'), (2.5, NULL)) AS t(x, y)")
+    assert [(column.name, str(column.type), column.nullable) for column in plan.schema.columns] == [
+        ("x", "DECIMAL(11, 1)", False),
+        ("y", "VARCHAR", True),
+    ]
+    assert bound("SELECT * FROM (VALUES (1))").schema.names == ("column1",)
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "CROSS JOIN"])
+def test_rows_of_constants_beside_a_stream_are_an_array(kind: str) -> None:
+    on = "ON f.carrier = t.c" if kind == "JOIN" else "WHERE f.carrier = t.c"
+    plan = planned(
+        f"CREATE STREAM s AS SELECT f.carrier, y FROM flights f {kind} (VALUES ('AA', 1), ('B', 2)) AS t(c, y) {on}"
+    )
+    [result] = [step for step in plan.steps if isinstance(step, physical.SqlTransform)]
+    assert (
+        "inline(array(named_struct('f0', 'AA', 'f1', 1), named_struct('f0', 'B', 'f1', 2))) `t` AS `c`, `y`"
+        in result.sql
+    )
+    assert "WHERE `f`.`carrier` = `t`.`c`" in result.sql
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "flights f LEFT JOIN (VALUES (1)) AS t(y) ON TRUE",
+        "(VALUES (1)) AS t(y) CROSS JOIN flights f",
+        "flights f JOIN (SELECT DISTINCT 1 AS y) AS t ON f.delay = t.y",
+    ],
+)
+def test_other_joins_of_constants_are_refused(source: str) -> None:
+    with pytest.raises(UserError, match="only as the right side") as caught:
+        bound(f"SELECT f.carrier, y FROM {source}")
+    assert caught.value.state is SqlState.FEATURE_NOT_SUPPORTED

@@ -53,6 +53,18 @@ def test_its_key_is_that_of_the_rows() -> None:
     assert ranked.order[0].nulls_first
 
 
+def test_an_offset_leaves_the_first_places_out() -> None:
+    text = "SELECT tailnum, seats FROM planes ORDER BY seats LIMIT 3 OFFSET 2"
+    assert bound(text).schema.primary_key == ("tailnum",)
+    plan = planned(f"CREATE CHANGELOG c AS {text}")
+    [ranked] = [step for step in plan.steps if isinstance(step, physical.TopN)]
+    assert (ranked.limit, ranked.rank, ranked.output) == (5, "__headrace_place", "signed")
+    [kept] = [
+        step for step in plan.steps if isinstance(step, physical.SqlTransform) and ranked.id in step.inputs
+    ]
+    assert "WHERE `__headrace_place` > 2" in kept.sql
+
+
 def test_one_row_has_no_key_to_show() -> None:
     steps = planned("SELECT n FROM (SELECT COUNT(*) AS n FROM flights) AS t WHERE n > 1").steps
     assert not any("struct()" in step.sql for step in steps if isinstance(step, physical.SqlTransform))
@@ -68,7 +80,8 @@ def test_it_may_stand_in_a_subquery() -> None:
     [
         "SELECT carrier FROM flights ORDER BY delay",
         "SELECT carrier FROM flights ORDER BY delay LIMIT 0",
-        "SELECT carrier FROM flights ORDER BY delay LIMIT 3 OFFSET 1",
+        "SELECT carrier FROM flights ORDER BY delay OFFSET 1",
+        "SELECT carrier FROM flights LIMIT 3 OFFSET 1",
         "SELECT carrier FROM (SELECT carrier FROM flights LIMIT 3)",
     ],
 )

@@ -14,6 +14,7 @@ from headrace.planner.modes import Mode, Operator
 from headrace.planner.spark_sql import identifier
 
 _CLOSES = f"{PREFIX}closes"
+_PLACE = f"{PREFIX}place"
 
 
 def keeps_last(node: TopN) -> bool:
@@ -56,7 +57,7 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
             limit=node.limit,
             signed=fragment.mode is Mode.SIGNED,
             output=operator.mode.value,
-            rank=node.rank,
+            rank=_PLACE if node.skipped else node.rank,
             closes=closes,
             state_ttl_ms=low.state_ttl_ms,
             ties="newest" if keeps_last(node) else "oldest",
@@ -64,6 +65,9 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
     )
     result = low.over_structs(ranked, fragment, operator.mode)
     result.sources = node.sources
+    if node.skipped:
+        kept = select(["*"], result.text, [f"{identifier(_PLACE)} > {node.skipped}"])
+        result.text = f"(\n{indented(kept)}\n) AS {identifier(ranked)}"
     if node.rank is not None:
         # The rank is a column of its own, and named like one of a source.
         place = f"struct({identifier(node.rank)}) AS {identifier(RANK_SOURCE)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.core.names import Identifier, QualifiedName
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
-from headrace.sql.grammar import QUERY_STARTS, accept_start, grammar, select, statement
+from headrace.sql.grammar import QUERY_STARTS, accept_start, grammar, row_of_values, select, statement
 
 _ASPECTS = ("HISTORY", "METRICS", "EVENTS", "STATE", "VERSIONS")
 _UUID_SHAPE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -39,21 +39,60 @@ class InsertInto(Statement):
     select: Select
 
     def sql(self) -> str:
-        # A relation called entity would read as INSERT INTO ENTITY when bare.
-        name = f'"entity"{str(self.name)[6:]}' if self.name.parts[0].name == "entity" else str(self.name)
-        return f"INSERT INTO {name}{self.properties.sql()} {self.select.sql()}"
+        return f"INSERT INTO {_target_text(self.name)}{self.properties.sql()} {self.select.sql()}"
+
+
+@dataclass(frozen=True)
+class InsertValues(Statement):
+    """`INSERT INTO relation [(column, …)] VALUES (value, …), …`; each of `rows` is a SELECT of its values."""
+
+    name: QualifiedName
+    columns: tuple[Identifier, ...]
+    rows: tuple[Select, ...]
+
+    def sql(self) -> str:
+        columns = f" ({', '.join(map(str, self.columns))})" if self.columns else ""
+        rows = (
+            ", ".join(value.sql(dialect="headrace") for value in row.expression.expressions)
+            for row in self.rows
+        )
+        listed = ", ".join(f"({row})" for row in rows)
+        return f"INSERT INTO {_target_text(self.name)}{columns} VALUES {listed}"  # noqa: S608 - not run as SQL
 
 
 @grammar("INSERT INTO")
-def insert_into(cursor: Cursor) -> InsertInto:
+def insert_into(cursor: Cursor) -> InsertInto | InsertValues:
     name = cursor.qualified_name("the name of the relation")
+    columns = _target_columns(cursor)
+    if columns or cursor.at("VALUES"):
+        cursor.expect("VALUES")
+        rows = [row_of_values(cursor)]
+        while cursor.accept(","):
+            rows.append(row_of_values(cursor))
+        return InsertValues(*cursor.origin, name, columns, tuple(rows))
     properties = cursor.properties()
-    if cursor.at("VALUES"):
-        raise cursor.unsupported(
-            "INSERT INTO … VALUES",
-            hint="""Write a record to its entity: INSERT INTO ENTITY name VALUE('{"a": 1}').""",
+    if properties and cursor.at("VALUES"):
+        raise cursor.error(
+            "SELECT", hint="INSERT INTO … VALUES has no WITH: it writes as the relation declares."
         )
     return InsertInto(*cursor.origin, name, properties, select(cursor))
+
+
+def _target_columns(cursor: Cursor) -> tuple[Identifier, ...]:
+    """Parse a list of columns before VALUES; a parenthesis may also open a query."""
+    if not cursor.at("(") or any(cursor.at("(", word) for word in QUERY_STARTS):
+        return ()
+    cursor.expect("(")
+    columns = [cursor.identifier("the name of a column")]
+    while cursor.accept(","):
+        columns.append(cursor.identifier("the name of a column"))
+    cursor.expect(")")
+    return tuple(columns)
+
+
+def _target_text(name: QualifiedName) -> str:
+    # A relation called entity would read as INSERT INTO ENTITY when bare.
+    return f'"entity"{str(name)[6:]}' if name.parts[0].name == "entity" else str(name)
 
 
 @dataclass(frozen=True)

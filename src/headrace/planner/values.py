@@ -1,0 +1,60 @@
+"""Rows of constants as the records that a query would write for them: a plan that ends, whose result is each record's key and value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Never
+
+from headrace.analyzer.logical import Scan
+from headrace.analyzer.plan import LogicalPlan
+from headrace.core.errors import InternalError
+from headrace.core.schema import Column, Schema
+from headrace.core.types import VARCHAR
+from headrace.planner import physical
+from headrace.planner.sinks import EntitySink, physical_columns
+from headrace.planner.snapshot import spark_query
+from headrace.planner.user_functions import user_functions
+
+RECORD = tuple(Column(name, VARCHAR, True) for name in ("key", "value"))
+_RECORDS = "printed"
+
+
+def plan_values(rows: Sequence[LogicalPlan], sink: EntitySink) -> physical.SparkPlan:
+    """Return the plan of rows that have the columns of the sink, in order. Its result has `key` and `value` in hexadecimal digits."""
+    layout = sink.format
+    steps: list[physical.Step] = [
+        physical.SqlTransform(
+            id="rows", inputs=[], sql="\nUNION ALL\n".join(spark_query(row.root, _no_table) for row in rows)
+        ),
+        physical.EncodeRows(
+            id="records",
+            input="rows",
+            columns=physical_columns(sink.schema),
+            value=layout.value,
+            key=layout.key,
+            key_columns=list(layout.key_columns),
+        ),
+        physical.SqlTransform(
+            id=_RECORDS,
+            inputs=["records"],
+            sql="SELECT hex(key) AS key, hex(value) AS value FROM records",
+        ),
+        physical.WriteResults(id="sink", input=_RECORDS, columns=physical_columns(Schema(RECORD))),
+    ]
+    functions = {function.id: function for row in rows for function in user_functions(row)}
+    return physical.SparkPlan(
+        reasons=["constants are encoded once"],
+        bounded=True,
+        steps=steps,
+        outputs=["sink"],
+        functions=list(functions.values()),
+    )
+
+
+def encoded_step(plan: physical.SparkPlan) -> physical.Step:
+    """Return the step that reads the encoded records of `plan_values`."""
+    return next(step for step in plan.steps if step.id == _RECORDS)
+
+
+def _no_table(scan: Scan) -> Never:
+    raise InternalError(f"a row of constants reads {scan.relation.name}")
