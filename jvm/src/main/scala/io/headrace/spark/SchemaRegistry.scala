@@ -89,6 +89,11 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
 
   /** The driver's Python reads the texts of `.proto` files: there is one parser. */
   private def parsedProtobuf(schema: JsonNode): FileDescriptor = {
+    if (protoFiles == null)
+      throw new IllegalStateException(
+        s"expected a task in the driver's own process to read Protobuf by the schema registry $name, found one elsewhere: " +
+          "use a Spark master of local[n], or a descriptor source"
+      )
     val question = mapper.createObjectNode().put("text", schema.get("schema").asText)
     val files = question.putObject("imports")
     for ((name, text) <- referenced(schema)) files.put(name, text)
