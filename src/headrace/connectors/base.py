@@ -240,6 +240,7 @@ class StoreDescriptor:
     `pattern` returns the pattern of a relation's path; None if the path is a single entity.
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
+    `on_clusters`: its tasks need nothing of the server's machine. Tasks that run Python need our code, which workers lack.
     """
 
     type: str
@@ -263,6 +264,7 @@ class StoreDescriptor:
     no_streams: str | None = None
     jars: str | None = None
     client_label: str | None = None
+    on_clusters: bool = False
 
     @property
     def source(self) -> RecordSource | RowSource | None:
