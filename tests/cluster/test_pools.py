@@ -15,7 +15,12 @@ from harness.process import HeadraceProcess
 from harness.slt import StatementError
 from harness.spark_cluster import SparkCluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.xdist_group("tests/cluster")]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("tests/cluster"),
+]
 
 WINDOWS = """CREATE CHANGELOG {name} WITH ('topic' = '{name}_{seed}') AS
 SELECT window_start, window_end, page, COUNT(*) AS clicks, SUM(ms) AS total

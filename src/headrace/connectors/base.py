@@ -286,6 +286,7 @@ class StoreDescriptor:
     `declared_entities`: the store contains no entities of its own; a stream over it declares one.
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
+    `on_clusters`: its tasks need nothing of the server's machine. Tasks that run Python need our code, which workers lack.
     """
 
     type: str
@@ -312,6 +313,7 @@ class StoreDescriptor:
     no_streams: str | None = None
     jars: str | None = None
     client_label: str | None = None
+    on_clusters: bool = False
 
     @property
     def source(self) -> RecordSource | RowSource | None:

@@ -28,9 +28,6 @@ from headrace.planner.physical import (
 )
 from headrace.planner.target import Target
 
-_CLUSTER_STORES = frozenset({"kafka"})
-"""Store types whose tasks need nothing of the server's machine. Tasks of all others run Python, with our code, which workers lack."""
-
 
 @dataclass(frozen=True)
 class Rule:
@@ -43,12 +40,12 @@ class Rule:
 
 def _reads_elsewhere(plan: SparkPlan) -> bool:
     reads = [step for step in plan.steps if isinstance(step, ReadEntity | ReadRows | ReadTable)]
-    return any(step.connector not in _CLUSTER_STORES for step in reads)
+    return any(not connector(step.connector).on_clusters for step in reads)
 
 
 def _writes_elsewhere(plan: SparkPlan) -> bool:
     writes = [step for step in plan.steps if isinstance(step, WriteEntity | WriteRows | OptimizeEntity)]
-    return any(step.connector not in _CLUSTER_STORES for step in writes)
+    return any(not connector(step.connector).on_clusters for step in writes)
 
 
 def _uses_protobuf_registry(plan: SparkPlan) -> bool:
@@ -83,11 +80,11 @@ CLUSTER_RULES = (
         lambda plan: any(isinstance(step, LookupJoin) for step in plan.steps),
     ),
     Rule(
-        "reading from a store of another type than Kafka", "Copy the rows to Kafka first.", _reads_elsewhere
+        "a source whose tasks run Python", "Copy the rows to a topic, and read the topic.", _reads_elsewhere
     ),
     Rule(
-        "writing to a store of another type than Kafka",
-        "Write to Kafka, and copy from there.",
+        "a sink whose tasks run Python",
+        "Write to a topic, and copy from there.",
         _writes_elsewhere,
     ),
     Rule("functions of users", "Use built-in functions.", lambda plan: bool(plan.functions)),

@@ -71,12 +71,12 @@ COMPUTE_POOLS = Projection(
         "ActualState": "actual_state",
         "ErrorMessages": "error_messages",
         "Timeout": "timeout",
+        **_OWNED,
         "Master": "master",
         "Executors": "executors",
         "Slots": "slots",
         "SlotsUsed": "slots_used",
         "SlotsFree": "slots_free",
-        **_OWNED,
     },
 )
 DATABASES = Projection(
