@@ -1,4 +1,4 @@
-"""Build hook: a wheel carries the JVM extension's sources and the built web page inside the package."""
+"""Build hook: a wheel carries the JVM extension's sources, the built web page and the reference inside the package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-CARRIED = {"jvm/src/main": "headrace/_jvm", "web/dist": "headrace/_web"}
+CARRIED = {
+    "jvm/src/main": "headrace/_jvm",
+    "web/dist": "headrace/_web",
+    "docs/reference": "headrace/_docs",
+}
 
 
 class CarryFolders(BuildHookInterface):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from headrace.cli import exit_codes
+from headrace.cli.choices import OnError, Output
 
 if TYPE_CHECKING:
     from headrace.cli.session import Server
@@ -29,13 +29,6 @@ app = typer.Typer(
 )
 
 
-class Output(StrEnum):
-    """Format of rows."""
-
-    TABLE = "table"
-    NDJSON = "ndjson"
-
-
 DataDirectory = Annotated[
     Path | None, typer.Option(help="Data directory of the server.", envvar="HEADRACE_DATA_DIR")
 ]
@@ -45,7 +38,18 @@ Port = Annotated[
     int | None,
     typer.Option(help="Port to bind; 0 selects a free one.", envvar="HEADRACE_PORT", min=0, max=65535),
 ]
-Url = Annotated[str, typer.Option(help="The server.", envvar="HEADRACE_URL")]
+Url = Annotated[
+    str | None,
+    typer.Option(help=f"The server; default: that of the profile, or {DEFAULT_URL}.", envvar="HEADRACE_URL"),
+]
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        help="Profile of headrace login; default: the one called default.",
+        envvar="HEADRACE_PROFILE",
+    ),
+]
 Token = Annotated[
     str | None,
     typer.Option(
@@ -53,6 +57,25 @@ Token = Annotated[
         envvar="HEADRACE_TOKEN",
     ),
 ]
+
+
+OutputFormat = Annotated[
+    Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
+]
+Header = Annotated[bool, typer.Option("--header/--no-header", help="Print the names of columns.")]
+Null = Annotated[str | None, typer.Option(help="Text of NULL in table, csv, tsv and markdown.")]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variable", "-v", metavar="NAME=VALUE", help="Value of :NAME in the statements; repeatable."
+    ),
+]
+OnErrorChoice = Annotated[OnError, typer.Option("--on-error", help="After a statement that fails.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask before DROP, TERMINATE and CASCADE at the prompt.")
+]
+Vi = Annotated[bool, typer.Option("--vi", help="Edit the line as vi does.")]
+RcFile = Annotated[bool, typer.Option("--rc/--no-rc", help="Run rc.sql of the configuration at the prompt.")]
 
 
 @app.command()
@@ -122,9 +145,14 @@ def sql(
         list[str] | None,
         typer.Option("--file", "-f", metavar="FILE", help="File of statements; - is stdin."),
     ] = None,
-    output: Annotated[
-        Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
-    ] = None,
+    output: OutputFormat = None,
+    header: Header = True,
+    null: Null = None,
+    variable: Variables = None,
+    on_error: OnErrorChoice = OnError.STOP,
+    yes: Yes = False,
+    vi: Vi = False,
+    rc: RcFile = True,
     check: Annotated[
         bool, typer.Option("--check", help="Report all errors of the statements, and run none.")
     ] = False,
@@ -133,23 +161,34 @@ def sql(
         float | None,
         typer.Option(help=("End each live result after this many seconds; other results fail then."), min=0),
     ] = None,
-    url: Url = DEFAULT_URL,
+    profile: ProfileName = None,
+    url: Url = None,
     token: Token = None,
     data_dir: DataDirectory = None,
 ) -> None:
     """Run SQL: an interactive prompt, or the statements of -c, -f and standard input.
 
-    Rows of a live result are written as they come; Ctrl-C ends it. With ndjson, standard output has rows and nothing else. Exit
-    codes: 0 ok, 1 a statement failed, 2 usage, 3 no connection, 4 not authenticated, 130 interrupted.
+    Rows of a live result are written as they come; Ctrl-C ends it. Standard output has rows and nothing else, except with table. Exit
+    codes: 0 ok, 1 a statement failed, 2 usage, 3 no connection, 4 not authenticated or not authorized, 130 interrupted.
     """
     from headrace.cli import running, session
+    from headrace.cli.formats import Style, printer
     from headrace.cli.output import say
+    from headrace.cli.screen import Screen
 
     chosen = output or (Output.TABLE if sys.stdout.isatty() else Output.NDJSON)
-    limits = running.Limits(max_rows, timeout)
-    server = _server(url, token, data_dir)
-    if not command and not file and not check and sys.stdin.isatty():
-        raise typer.Exit(session.interact(server, chosen.value, limits))
+    is_prompt = not command and not file and not check and sys.stdin.isatty()
+    screen = Screen() if is_prompt else None
+    display = running.Display(
+        printer(chosen, screen or sys.stdout, Style(header, null)),
+        running.Limits(max_rows, timeout),
+        screen,
+        json_errors=chosen is Output.JSON,
+        variables=_variables(variable or []),
+    )
+    server = _server(url, token, data_dir, profile)
+    if screen is not None:
+        raise typer.Exit(session.interact(server, display, screen, yes=yes, vi=vi, rc=rc))
     given = {"command": map(running.Text, command or []), "file": map(running.file_text, file or ["-"])}
     order = [name for name in ctx.meta[_ORDER] if name in given] or ["file"]
     try:
@@ -159,7 +198,81 @@ def sql(
         raise typer.Exit(exit_codes.USAGE) from None
     if check:
         raise typer.Exit(session.check(server, texts))
-    raise typer.Exit(session.run(server, texts, chosen.value, limits))
+    raise typer.Exit(session.run(server, texts, display, go_on=on_error is OnError.CONTINUE))
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    """Return the values of -v, or exit if one has no name."""
+    pairs = [entry.partition("=") for entry in given]
+    wrong = next((name for name, equals, _ in pairs if not equals or not name.isidentifier()), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"expected NAME=VALUE, found {wrong}", param_hint="-v")
+    return {name: value for name, _, value in pairs}
+
+
+@app.command()
+def validate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Files of statements; - is stdin.")],
+    *,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Report all errors of the statements of files, and run none, as headrace sql --check does.
+
+    Exit codes: 0 without errors, else as for headrace sql.
+    """
+    from headrace.cli import running, session
+    from headrace.cli.output import say
+
+    try:
+        texts = [running.file_text(name) for name in files]
+    except (OSError, UnicodeDecodeError) as error:
+        say(f"headrace: cannot read the statements: {error}")
+        raise typer.Exit(exit_codes.USAGE) from None
+    raise typer.Exit(session.check(_server(url, token, data_dir, profile), texts))
+
+
+@app.command()
+def tail(
+    entity: Annotated[
+        str,
+        typer.Argument(
+            metavar="STORE/ENTITY", help="For a table, STORE/SCHEMA/TABLE: one part for each name."
+        ),
+    ],
+    *,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Start with the first record instead of the next one.")
+    ] = False,
+    output: OutputFormat = None,
+    max_rows: Annotated[int | None, typer.Option(help="End after this many records.", min=1)] = None,
+    timeout: Annotated[float | None, typer.Option(help="End after this many seconds.", min=0)] = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Print the records of an entity as they come, until Ctrl-C: PRINT ENTITY for scripts.
+
+    Names are taken as they are, with their capitals and dots. Exit codes: as for headrace sql.
+    """
+    from headrace.cli import running, session
+    from headrace.cli.formats import printer
+    from headrace.core.names import quote
+
+    store, *path = entity.split("/")
+    if not store or not path or not all(path):
+        raise typer.BadParameter(f"expected STORE/ENTITY, found {entity}", param_hint="STORE/ENTITY")
+    start = " WITH ('from_beginning')" if from_beginning else ""
+    statement = f"PRINT ENTITY {'.'.join(map(quote, path))} IN STORE {quote(store)}{start}"
+    chosen = output or (Output.TABLE if sys.stdout.isatty() else Output.NDJSON)
+    display = running.Display(
+        printer(chosen, sys.stdout), running.Limits(max_rows, timeout), json_errors=chosen is Output.JSON
+    )
+    server = _server(url, token, data_dir, profile)
+    raise typer.Exit(session.run(server, [running.Text(statement)], display))
 
 
 @app.command()
@@ -168,7 +281,8 @@ def mcp(
     role: Annotated[str | None, typer.Option(help="Role of all tools; default: that of the token.")] = None,
     database: Annotated[str | None, typer.Option(help="Database of names without one.")] = None,
     schema: Annotated[str | None, typer.Option(help="Schema of names without one.")] = None,
-    url: Url = DEFAULT_URL,
+    profile: ProfileName = None,
+    url: Url = None,
     token: Token = None,
     data_dir: DataDirectory = None,
 ) -> None:
@@ -179,19 +293,65 @@ def mcp(
     from headrace.cli import session
 
     names = {"role": role, "database": database, "schema": schema}
-    raise typer.Exit(session.serve_mcp(_server(url, token, data_dir), names))
+    raise typer.Exit(session.serve_mcp(_server(url, token, data_dir, profile), names))
 
 
-def _server(url: str, token: str | None, data_dir: Path | None) -> Server:
-    """Return the server with the token, or exit if there is none."""
+def _server(url: str | None, token: str | None, data_dir: Path | None, profile: str | None) -> Server:
+    """Return the server with the token, or exit if there is none. An option or a variable takes precedence over the profile."""
     from headrace.cli import running, session
     from headrace.cli.output import say
+    from headrace.cli.profiles import ProfileError, read_profile
 
-    credential = token or session.local_token(url, data_dir)
+    try:
+        chosen = read_profile(profile)
+    except ProfileError as error:
+        say(f"headrace: {error}")
+        raise typer.Exit(exit_codes.USAGE) from None
+    address = url or (chosen.url if chosen is not None else DEFAULT_URL)
+    if chosen is not None and chosen.url.rstrip("/") != address.rstrip("/"):
+        # The token of a profile is for its server and must not be sent to another one.
+        chosen = None
+    credential = (
+        token or (chosen.token if chosen is not None else None) or session.local_token(address, data_dir)
+    )
     if credential is None:
         say(f"headrace: expected a token, found none\nhint: {running.WHERE_TOKENS_ARE}")
-        raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
-    return session.Server(url, credential)
+        raise typer.Exit(exit_codes.NOT_AUTHORIZED)
+    return session.Server(address, credential, chosen.context if chosen is not None else None)
+
+
+@app.command()
+def login(
+    *,
+    profile: Annotated[str, typer.Option(help="Name of the profile.", envvar="HEADRACE_PROFILE")] = "default",
+    url: Annotated[str, typer.Option(help="The server.", envvar="HEADRACE_URL")] = DEFAULT_URL,
+    role: Annotated[str | None, typer.Option(help="Role of the profile's sessions.")] = None,
+    database: Annotated[str | None, typer.Option(help="Database of the profile's sessions.")] = None,
+    schema: Annotated[str | None, typer.Option(help="Schema of the profile's sessions.")] = None,
+    store: Annotated[str | None, typer.Option(help="Store of the profile's sessions.")] = None,
+) -> None:
+    """Save a server and a token as a profile, in config.toml with mode 0600.
+
+    The token is asked for, or read from standard input, and is checked with the server first. CREATE API_TOKEN creates one. Exit
+    codes: as for headrace sql.
+    """
+    from headrace.cli import session
+    from headrace.cli.output import say
+    from headrace.cli.profiles import Profile, ProfileError, config_file, save_profile
+
+    token = typer.prompt("API token", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().strip()
+    code = session.verify(session.Server(url, token))
+    if code != exit_codes.OK:
+        raise typer.Exit(code)
+    given = {"role": role, "database": database, "schema": schema, "store": store}
+    try:
+        save_profile(
+            profile, Profile(url, token, {key: name for key, name in given.items() if name is not None})
+        )
+    except (ProfileError, OSError) as error:
+        say(f"headrace: {error}")
+        raise typer.Exit(exit_codes.STATEMENT_FAILED) from None
+    say(f"headrace: the profile {profile} is in {config_file()}")
 
 
 @app.command()
@@ -262,7 +422,7 @@ def backup(
     credential = token or session.local_token(url, data_dir)
     if credential is None:
         say(f"headrace: expected a token, found none\nhint: {running.WHERE_TOKENS_ARE}")
-        raise typer.Exit(exit_codes.NOT_AUTHENTICATED)
+        raise typer.Exit(exit_codes.NOT_AUTHORIZED)
     raise typer.Exit(session.back_up(session.Server(url, credential), folder, role))
 
 

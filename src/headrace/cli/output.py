@@ -7,9 +7,9 @@ import math
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol, TextIO
+from typing import Protocol
 
 from rich.cells import cell_len
 
@@ -30,7 +30,23 @@ _WORD_MAX = 40
 _OP = AnswerColumn("op", "VARCHAR", False)
 _JSON_OP = AnswerColumn("__op", "VARCHAR", False)
 _DDL_COLUMNS = ("Type", "Name", "Command", "Summary", "Path")
-_SUMMARY = _DDL_COLUMNS.index("Summary")
+SUMMARY = _DDL_COLUMNS.index("Summary")
+
+
+class Sink(Protocol):
+    """Destination of what a printer writes: a part of a text file."""
+
+    def write(self, text: str, /) -> object:
+        """Write a text."""
+
+    def flush(self) -> None:
+        """Flush what was written."""
+
+    def isatty(self) -> bool:
+        """True for a terminal."""
+
+    def fileno(self) -> int:
+        """Return the descriptor of the file."""
 
 
 class Printer(Protocol):
@@ -59,12 +75,7 @@ def say(text: str) -> None:
     print(plain(text), file=sys.stderr)
 
 
-def printer(output: str, out: TextIO) -> Printer:
-    """Return the printer of an output format, `table` or `ndjson`."""
-    return TablePrinter(out, width=terminal_width(out)) if output == "table" else JsonLinesPrinter(out)
-
-
-def terminal_width(out: TextIO) -> int | None:
+def terminal_width(out: Sink) -> int | None:
     """Return the number of columns of the terminal behind `out`; None without a terminal: lines may have any length."""
     try:
         # Some terminals report 0 when they do not know their width.
@@ -79,7 +90,7 @@ class JsonLinesPrinter:
     The summary of a statement that changes something is no row, and is said.
     """
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: Sink) -> None:
         self._out = out
         self._columns: tuple[AnswerColumn, ...] = ()
 
@@ -95,31 +106,30 @@ class JsonLinesPrinter:
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
         """See Printer."""
-        if _is_summary(self._columns):
+        if is_summary(self._columns):
             for row in rows:
-                say(row[_SUMMARY] or "")
+                say(row[SUMMARY] or "")
             return
-        lines = (
-            {
-                column.name: _json_value(value, column.type)
-                for column, value in zip(self._columns, row, strict=True)
-            }
-            for row in rows
-        )
-        self._out.write("".join(_json_line(line) for line in lines))
+        self._out.write("".join(json_line(line) for line in self._objects(rows)))
         self._out.flush()
+
+    def _objects(self, rows: Sequence[Sequence[Cell]]) -> Iterator[dict[str, object]]:
+        for row in rows:
+            cells = zip(self._columns, row, strict=True)
+            yield {column.name: _json_value(value, column.type) for column, value in cells}
 
     def finish(self) -> None:
         """See Printer."""
 
 
-def _json_line(value: object) -> str:
+def json_line(value: object) -> str:
     """Return a line of JSON that is safe on a terminal: JSON itself escapes only some control characters."""
     text = json.dumps(value, ensure_ascii=False)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
-def _is_summary(columns: tuple[AnswerColumn, ...]) -> bool:
+def is_summary(columns: tuple[AnswerColumn, ...]) -> bool:
+    """True for the result of a statement that changes something, whose only text for people is its summary."""
     return tuple(column.name for column in columns) == _DDL_COLUMNS
 
 
@@ -143,21 +153,23 @@ def _json_value(value: Cell, kind: str) -> object:
 class TablePrinter:
     """A grid. Columns are as wide as the first rows need; if later rows need more, the grid continues with wider columns and a new header.
 
-    No value is cut: a value that is wider than its column wraps inside its cell. If wrapping would split words such as ids, or if
-    `is_expanded` is set, each row is printed as a record with one line for each column. A statement that changes something
+    No value is cut: a value that is wider than its column wraps inside its cell. If `expanded` is `on`, or if it is `auto` and wrapping
+    would split words such as ids, each row is printed as a record with one line for each column. A statement that changes something
     prints only its summary.
     """
 
-    def __init__(self, out: TextIO, *, width: int | None) -> None:
+    def __init__(self, out: Sink, *, width: int | None, header: bool = True, null: str = "NULL") -> None:
         self._out = out
         self._width = width
+        self._has_header = header
+        self._null = null
         self._columns: tuple[AnswerColumn, ...] = ()
         self._widths: list[int] = []
         self._floors: list[int] = []
         self._to_the_right: list[bool] = []
         self._rows_written = 0
         self._is_summary = False
-        self.is_expanded = False
+        self.expanded = "auto"
 
     def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
         """See Printer."""
@@ -166,15 +178,15 @@ class TablePrinter:
         self._floors = []
         self._to_the_right = [_NUMERIC.match(column.type) is not None for column in columns]
         self._rows_written = 0
-        self._is_summary = _is_summary(columns)
+        self._is_summary = is_summary(columns)
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
         """See Printer."""
         if not self._columns:
             return
-        cells = [[_lines(value) for value in row] for row in rows]
+        cells = [[_lines(self._null if value is None else value) for value in row] for row in rows]
         if self._is_summary:
-            lines = [line for row in cells for line in row[_SUMMARY]]
+            lines = [line for row in cells for line in row[SUMMARY]]
         elif self._is_too_wide(cells):
             lines = self._records(cells)
         else:
@@ -204,6 +216,8 @@ class TablePrinter:
             self._width,
             floors=self._floors,
         )
+        if not self._has_header:
+            return [self._rule("-")]
         return [self._rule("-"), *self._row(names, [False] * len(names)), self._rule("=")]
 
     def _fits(self, cells: list[list[list[str]]]) -> bool:
@@ -216,9 +230,9 @@ class TablePrinter:
         """True if the first rows do not fit: a result keeps its layout."""
         if self._widths:
             return False
-        if self._rows_written or self.is_expanded:
+        if self._rows_written or self.expanded == "on":
             return bool(cells)
-        if self._width is None:
+        if self._width is None or self.expanded == "off":
             return False
         names = [_lines(column.name) for column in self._columns]
         return bool(cells) and sum(self._words([names, *cells])) + 3 * len(names) + 1 > self._width
@@ -281,8 +295,7 @@ class TablePrinter:
         return result
 
 
-def _lines(value: Cell) -> list[str]:
-    text = "NULL" if value is None else value
+def _lines(text: str) -> list[str]:
     return [_CONTROL.sub(_escaped, line) for line in text.split("\n")]
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import re
 import sys
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from contextlib import aclosing, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace.cli import backslash, exit_codes
-from headrace.cli.output import Printer, say
+from headrace.cli.output import Printer, is_summary, say
+from headrace.cli.screen import Screen
+from headrace.cli.variables import substituted
 from headrace.client import (
     Answer,
     AuthenticationFailedError,
     Client,
     ClientError,
-    ConnectionFailedError,
     LiveRow,
     RequestRefusedError,
     ServerUnreachableError,
@@ -28,7 +31,9 @@ from headrace.client.wire import StreamStart
 from headrace.core.errors import Diagnostic, Span
 from headrace.sql import split
 from headrace.sql.diagnostics import shown
+from headrace.sql.splitting import PIECE
 
+_NOT_AUTHORIZED = "42501"
 BATCH_ROWS_MAX = 1000
 BATCH_WAIT_S = 0.02
 """Rows that come faster than this are written together."""
@@ -52,6 +57,21 @@ class Limits:
 
     rows: int | None = None
     seconds: float | None = None
+
+
+@dataclass
+class Display:
+    """Display of results: the printer of rows, the limits, and the messages beside the rows.
+
+    At a prompt, `screen` is the destination of the rows, and rows are counted. Errors are one JSON object each with `json_errors`.
+    """
+
+    out: Printer
+    limits: Limits = Limits()
+    screen: Screen | None = None
+    timing: bool = False
+    json_errors: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,8 +104,8 @@ async def check_text(client: Client, text: Text) -> int:
     )
 
 
-async def run_text(client: Client, text: Text, out: Printer, limits: Limits) -> int:
-    """Run the statements of one text one by one; returns the exit code of the first that fails, or 0.
+async def run_text(client: Client, text: Text, display: Display, *, go_on: bool = False) -> int:
+    """Run the statements of one text one by one; returns the exit code of the first that fails, or 0. With `go_on`, run those after it too.
 
     If the text is a backslash command, run the SQL of the command.
     """
@@ -96,22 +116,34 @@ async def run_text(client: Client, text: Text, out: Printer, limits: Limits) -> 
             say(backslash.help_text() if is_help else backslash.refusal(text.content.strip()))
             return exit_codes.OK if is_help else exit_codes.USAGE
         text = Text(sql)
+    text = replace(text, content=substituted(text.content, display.variables))
+    result = exit_codes.OK
     for start, end in split(text.content):
         try:
-            await run_statement(client, text.content[start:end], out, limits)
+            await run_statement(client, text.content[start:end], display)
         except ClientError as error:
-            return report(error, text, start)
-    return exit_codes.OK
+            code = report(error, text, start, as_json=display.json_errors)
+            if not go_on or code == exit_codes.NO_CONNECTION:
+                return code
+            result = result or code
+    return result
 
 
-async def run_statement(client: Client, statement: str, out: Printer, limits: Limits) -> None:
+def destroys(statement: str) -> bool:
+    """True for a statement whose effect cannot be undone: DROP, TERMINATE, and whatever ends with CASCADE."""
+    words = [match.group().upper() for match in PIECE.finditer(statement) if match.lastgroup == "word"]
+    return bool(words) and (words[0] in ("DROP", "TERMINATE") or words[-1] == "CASCADE")
+
+
+async def run_statement(client: Client, statement: str, display: Display) -> None:
     """Run one statement and write its result; raises ClientError."""
+    began, limits, out = time.perf_counter(), display.limits, display.out
     with _patience() as patience:
         try:
             async with asyncio.timeout(limits.seconds):
                 answer = await client.execute(statement, files=_attached(statement))
         except TimeoutError:
-            raise ConnectionFailedError(
+            raise StatementTimeoutError(
                 f"the statement did not end within {limits.seconds:g} seconds"
             ) from None
         if answer.message:
@@ -119,10 +151,17 @@ async def run_statement(client: Client, statement: str, out: Printer, limits: Li
         await _keep_copied(client, statement, answer)
         if answer.is_stream:
             await _write_stream(answer, out, limits, patience=patience)
+            out.finish()
         else:
-            out.start(answer.columns)
-            out.write(answer.rows[: limits.rows])
-        out.finish()
+            rows = answer.rows[: limits.rows]
+            with display.screen.paged() if display.screen is not None else nullcontext():
+                out.start(answer.columns)
+                out.write(rows)
+                out.finish()
+            if display.screen is not None and answer.columns and not is_summary(answer.columns):
+                say(f"({len(rows)} row{'' if len(rows) == 1 else 's'})")
+    if display.timing:
+        say(f"Time: {(time.perf_counter() - began) * 1000:.1f} ms")
 
 
 def _attached(statement: str) -> dict[str, bytes]:
@@ -247,25 +286,66 @@ async def _batches(rows: AsyncIterator[LiveRow]) -> AsyncGenerator[list[LiveRow]
         await asyncio.gather(reading, return_exceptions=True)
 
 
-def report(error: ClientError, text: Text | None = None, start: int = 0) -> int:
+class StatementTimeoutError(ClientError):
+    """A bounded statement that took longer than --timeout."""
+
+
+def report(error: ClientError, text: Text | None = None, start: int = 0, *, as_json: bool = False) -> int:
     """Print an error and its position to standard error; `start` is the statement's offset in `text`. Returns the exit code."""
+    code = _code_of(error)
+    if as_json:
+        say(_json_of(error, text, start))
+        return code
     if isinstance(error, SqlError):
         say(describe(error, text, start))
-        return exit_codes.STATEMENT_FAILED
+        return code
     say(f"headrace: {error}")
     if isinstance(error, AuthenticationFailedError):
         say(f"hint: {WHERE_TOKENS_ARE}")
-        return exit_codes.NOT_AUTHENTICATED
     if isinstance(error, ServerUnreachableError):
         say("hint: Start a server with headrace up, or name another with --url.")
-    if isinstance(error, RequestRefusedError):
+    return code
+
+
+def _code_of(error: ClientError) -> int:
+    if isinstance(error, SqlError):
+        denied = error.sqlstate == _NOT_AUTHORIZED
+        return exit_codes.NOT_AUTHORIZED if denied else exit_codes.STATEMENT_FAILED
+    if isinstance(error, AuthenticationFailedError):
+        return exit_codes.NOT_AUTHORIZED
+    if isinstance(error, RequestRefusedError | StatementTimeoutError):
         return exit_codes.STATEMENT_FAILED
     return exit_codes.NO_CONNECTION
 
 
+def _json_of(error: ClientError, text: Text | None, start: int) -> str:
+    """Return an error as a JSON object of one line; unknown parts are left out."""
+    parts: dict[str, object] = {"message": str(error)}
+    if isinstance(error, SqlError):
+        _, place = _placed(error, text, start)
+        parts = {
+            "sqlState": error.sqlstate,
+            "message": error.message,
+            "hint": error.hint,
+            "source": text.source if text is not None else None,
+            "line": place.line if place is not None else None,
+            "column": place.column if place is not None else None,
+        }
+    return json.dumps({"error": {name: part for name, part in parts.items() if part is not None}})
+
+
 def describe(error: SqlError, text: Text | None, start: int) -> str:
     """Return the error as the command line shows it: SQLSTATE and message, the line with a caret, the hint."""
-    content, place, source = "", None, ""
+    content, place = _placed(error, text, start)
+    source = (
+        f"{text.source}:{place.line}:{place.column}: " if text is not None and text.source and place else ""
+    )
+    return source + shown(content, Diagnostic(error.sqlstate, error.message, error.hint, place))
+
+
+def _placed(error: SqlError, text: Text | None, start: int) -> tuple[str, Span | None]:
+    """Return the text of an error, and its place in the whole text."""
+    content, place = "", None
     if text is not None and error.line is not None and error.column is not None:
         content = text.content
         statement_lines = content[start:].split("\n")
@@ -274,5 +354,4 @@ def describe(error: SqlError, text: Text | None, start: int) -> str:
         marked = _MARKED.match(content, offset)
         end = marked.end() if marked else offset + 1
         place = Span(offset, end, content.count("\n", 0, offset) + 1, offset - line_start + 1)
-        source = f"{text.source}:{place.line}:{place.column}: " if text.source else ""
-    return source + shown(content, Diagnostic(error.sqlstate, error.message, error.hint, place))
+    return content, place

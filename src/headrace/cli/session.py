@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -17,21 +16,24 @@ from urllib.parse import urlsplit
 from platformdirs import user_data_path
 
 from headrace.cli import exit_codes
-from headrace.cli.output import printer, say
-from headrace.cli.running import Limits, Text, check_text, report, run_text
+from headrace.cli.output import say
+from headrace.cli.running import Display, Text, check_text, report, run_text
+from headrace.cli.screen import Screen
 from headrace.client import (
     Client,
     ClientError,
 )
+from headrace.core.context import SessionContext
 from headrace.core.names import printed
 
 
 @dataclass(frozen=True)
 class Server:
-    """Address of a server, and the credentials for it."""
+    """Address of a server, the credentials for it, and the session's first names."""
 
     url: str
     token: str = field(repr=False)
+    context: SessionContext | None = None
 
 
 def local_token(url: str, data_dir: Path | None) -> str | None:
@@ -47,16 +49,28 @@ def local_token(url: str, data_dir: Path | None) -> str | None:
     return file.read_text(encoding="utf-8").strip()
 
 
-def run(server: Server, sources: Sequence[Text], output: str, limits: Limits) -> int:
-    """Run all statements, stop at the first that fails; returns the exit code."""
+def run(server: Server, sources: Sequence[Text], display: Display, *, go_on: bool = False) -> int:
+    """Run all statements, stop at the first that fails unless they `go_on`; returns the exit code of the first that fails."""
+
+    async def go() -> int:
+        async with Client(server.url, server.token, context=server.context) as client:
+            result = exit_codes.OK
+            for text in sources:
+                code = await run_text(client, text, display, go_on=go_on)
+                result = result or code
+                if code != exit_codes.OK and not go_on:
+                    break
+        return result
+
+    return _run(go(), as_json=display.json_errors)
+
+
+def verify(server: Server) -> int:
+    """Check that the server accepts the token; return the exit code."""
 
     async def go() -> int:
         async with Client(server.url, server.token) as client:
-            out = printer(output, sys.stdout)
-            for text in sources:
-                code = await run_text(client, text, out, limits)
-                if code != exit_codes.OK:
-                    return code
+            await client.execute("-- login")
         return exit_codes.OK
 
     return _run(go())
@@ -67,7 +81,7 @@ def check(server: Server, sources: Sequence[Text]) -> int:
 
     async def go() -> int:
         code = exit_codes.OK
-        async with Client(server.url, server.token) as client:
+        async with Client(server.url, server.token, context=server.context) as client:
             for text in sources:
                 code = max(code, await check_text(client, text))
         return code
@@ -82,7 +96,7 @@ def back_up(server: Server, folder: Path, role: str) -> int:
         return exit_codes.STATEMENT_FAILED
 
     async def go() -> int:
-        async with Client(server.url, server.token) as client:
+        async with Client(server.url, server.token, context=server.context) as client:
             answer = await client.execute(f"USE ROLE {printed(role)}; CREATE BACKUP;")
         facts = dict(zip((column.name for column in answer.columns), answer.rows[0], strict=True))
         written = Path(json.loads(facts["Path"] or "")[0])
@@ -101,22 +115,22 @@ def back_up(server: Server, folder: Path, role: str) -> int:
     return _run(go())
 
 
-def _run(work: Coroutine[Any, Any, int]) -> int:
+def _run(work: Coroutine[Any, Any, int], *, as_json: bool = False) -> int:
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except ClientError as error:
-        return report(error)
+        return report(error, as_json=as_json)
 
 
-def interact(server: Server, output: str, limits: Limits) -> int:
-    """Return the prompt; returns the exit code."""
+def interact(server: Server, display: Display, screen: Screen, *, yes: bool, vi: bool, rc: bool) -> int:
+    """Run the prompt; returns the exit code."""
     from headrace.cli.shell import Shell
 
     async def go() -> int:
-        async with Client(server.url, server.token) as client:
-            return await Shell(client, printer(output, sys.stdout), limits).run()
+        async with Client(server.url, server.token, context=server.context) as client:
+            return await Shell(client, display, screen, yes=yes, vi=vi, rc=rc).run()
 
     return _run(go())
 
@@ -126,7 +140,7 @@ def serve_mcp(server: Server, names: Mapping[str, str | None]) -> int:
     from headrace.cli.mcp_stdio import forward
 
     async def go() -> int:
-        async with Client(server.url, server.token) as client:
+        async with Client(server.url, server.token, context=server.context) as client:
             # A wrong address or token is reported as by the other commands.
             await client.version()
         await forward(server.url, server.token, names)

@@ -12,7 +12,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
 from headrace.statements.base import ddl
+from headrace.statements.completion import Candidate
 from tests.unit.server.scripted import FILE, ScriptedStatements, ScriptedStream
 
 GOOD = "good-token"
@@ -312,10 +314,10 @@ async def test_copy_writes_the_file_that_it_fetched_and_no_file_that_is_there(
 async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_sql(
     address: str, statements: ScriptedStatements
 ) -> None:
-    done = await headrace(address, "sql", "-c", "\\dn shop", "-c", "\\l", "-c", "help", "-c", "\\dq")
+    done = await headrace(address, "sql", "-c", "\\dn shop", "-c", "\\l", "-c", "help", "-c", "\\dz")
     assert statements.texts == ["LIST SCHEMAS IN DATABASE shop", "LIST DATABASES"]
     assert "\\conninfo" in done.err
-    assert "unknown command \\dq" in done.err
+    assert "unknown command \\dz" in done.err
     assert (done.code, done.out) == (2, "")
     for wrong in ("\\c", "\\l shop"):
         assert "expected \\" in (await headrace(address, "sql", "-c", wrong)).err
@@ -330,21 +332,83 @@ async def test_exit_codes_identify_the_error(address: str, unused_tcp_port: int,
     assert unreachable.code == 3
     assert "headrace up" in unreachable.err
     assert (await headrace(address, "sql", "-f", str(tmp_path / "gone.sql"))).code == 2
+    assert (await headrace(address, "sql", "-v", "no value")).code == 2
     assert (await headrace(address, "sql", "--nonsense")).code == 2
 
 
-async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
+async def test_a_script_continues_after_an_error_if_asked_and_errors_are_json_with_json(
+    address: str, statements: ScriptedStatements
+) -> None:
+    denied = UserError(
+        SqlState.INSUFFICIENT_PRIVILEGE, "no", hint="Ask.", span=Span(start=2, end=3, line=1, column=3)
+    )
+    statements.answer("A 5", denied)
+    statements.answer("B", NUMBERS)
+    arguments = ("sql", "-o", "json", "-v", "x=5", "-c", "A :x;\nB", "--on-error")
+    stopped = await headrace(address, *arguments, "stop")
+    assert (stopped.code, stopped.out) == (4, "")
+    assert json.loads(stopped.err)["error"] == {
+        "sqlState": "42501",
+        "message": "no",
+        "hint": "Ask.",
+        "line": 1,
+        "column": 3,
+    }
+    continued = await headrace(address, *arguments, "continue")
+    assert continued.code == 4
+    assert len(json.loads(continued.out)) == 5
+
+
+async def test_the_records_of_an_entity_are_printed_by_its_names(
+    address: str, statements: ScriptedStatements
+) -> None:
+    statement = 'PRINT ENTITY "a.b" IN STORE "K"'
+    statements.answer(statement, NUMBERS)
+    done = await headrace(address, "tail", "K/a.b", "-o", "csv", "--max-rows", "2")
+    assert (done.code, done.out) == (0, "n,t\n0,x\n1,x\n")
+    await headrace(address, "tail", "pg/public/orders", "--from-beginning")
+    assert statements.texts[1] == """PRINT ENTITY "public"."orders" IN STORE "pg" WITH ('from_beginning')"""
+    assert (await headrace(address, "tail", "orders")).code == 2
+
+
+async def test_files_are_validated_without_running_them(
     address: str, statements: ScriptedStatements, tmp_path: Path
 ) -> None:
-    statements.answer("SELECT\n1", NUMBERS)
-    statements.answer("DESCRIBE RELATION COLUMNS orders", result([("t", VARCHAR)], [("o",)]))
-    statements.answer("LIST RELATIONS", result([("t", VARCHAR)], [("r",)]))
-    live = ScriptedStream()
-    live.running.set()
+    file = tmp_path / "a.sql"
+    file.write_text("SELEC;")
+    assert (await headrace(address, "validate", str(file))).code == 0
+    statements.diagnostics = [Diagnostic("42601", "expected a statement", span=Span(0, 5, 1, 1))]
+    done = await headrace(address, "validate", str(file))
+    assert done.code == 1
+    assert f"{file}:1:1: error[42601]" in done.err
+    assert (await headrace(address, "validate", str(tmp_path / "gone"))).code == 2
+
+
+class Terminal:
+    """The prompt in a process of its own, behind a terminal."""
+
+    def __init__(self, leader: int, process: asyncio.subprocess.Process) -> None:
+        self.leader = leader
+        self.process = process
+        self.shown = bytearray()
+
+    def type(self, text: str) -> None:
+        os.write(self.leader, text.encode())
+
+    async def until(self, text: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while text.encode() not in self.shown:
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def prompt(address: str, folder: Path) -> AsyncIterator[Terminal]:
     leader, follower = os.openpty()
     environment = os.environ | {
         "HEADRACE_TOKEN": "good-token",
-        "XDG_STATE_HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder),
+        "PAGER": "sh -c 'cat; echo PAGED'",
         "TERM": "dumb",
         "PROMPT_TOOLKIT_NO_CPR": "1",
     }
@@ -357,41 +421,13 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         env=environment,
     )
     os.close(follower)
-    shown = bytearray()
+    terminal = Terminal(leader, process)
     loop = asyncio.get_running_loop()
-    loop.add_reader(leader, lambda: shown.extend(os.read(leader, 4096)))
-
-    async def until(text: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while text.encode() not in shown:
-                await asyncio.sleep(0.02)
-
+    loop.add_reader(leader, lambda: terminal.shown.extend(os.read(leader, 4096)))
     try:
-        await until("<no-db>/<no-store># ")
-        os.write(leader, b"SELECT\r1;\r")
-        await until("| 4 | x |")
-        os.write(leader, b"\\nonsense\r")
-        await until("unknown command \\nonsense")
-        await until("The commands are: \\l \\dn \\d ")
-        os.write(leader, b"help\r")
-        await until("relations, or the columns of one")
-        os.write(leader, b"\\d orders\r")
-        await until("| o |")
-        os.write(leader, b"\\x\r\\d\r")
-        await until("t | r")
-        os.write(leader, b"\\conninfo\r")
-        await until("compute pool the default one")
-        statements.answer("SELECT live", live)
-        os.write(leader, b"SELECT live;\r")
-        await live.put(["7", "seven"])
-        await until("name | seven")
-        # What a terminal makes of Ctrl-C; this one is not the controlling terminal.
-        process.send_signal(signal.SIGINT)
-        await asyncio.wait_for(live.closed.wait(), PATIENCE_S)
-        await until("interrupted")
-        os.write(leader, b"CREATE STORE s WITH ('kafka.sasl.password' = 'hunter2');\r")
-        await until("hunter2")
-        os.write(leader, b"\\q\r")
+        await terminal.until("<no-db>/<no-store># ")
+        yield terminal
+        terminal.type("\\q\r")
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
     finally:
         loop.remove_reader(leader)
@@ -399,10 +435,69 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    statements.answer("SELECT\n1", NUMBERS)
+    statements.answer("DESCRIBE RELATION COLUMNS orders", result([("t", VARCHAR)], [("o",)]))
+    statements.answer("LIST RELATIONS", result([("t", VARCHAR)], [("r",)]))
+    live = ScriptedStream()
+    live.running.set()
+    statements.answer("SELECT live", live)
+    async with prompt(address, tmp_path) as terminal:
+        terminal.type("SELECT\r1;\r")
+        await terminal.until("| 4 | x |")
+        terminal.type("\\nonsense\r")
+        await terminal.until("unknown command \\nonsense")
+        await terminal.until("The commands are: \\l \\dn \\d ")
+        terminal.type("help\r")
+        await terminal.until("relations, or all about one")
+        terminal.type("\\d orders\r")
+        await terminal.until("| o |")
+        terminal.type("\\x\r\\d\r")
+        await terminal.until("t | r")
+        terminal.type("\\conninfo\r")
+        await terminal.until("compute pool the default one")
+        terminal.type("SELECT live;\r")
+        await live.put(["7", "seven"])
+        await terminal.until("name | seven")
+        # What a terminal makes of Ctrl-C; this one is not the controlling terminal.
+        terminal.process.send_signal(signal.SIGINT)
+        await asyncio.wait_for(live.closed.wait(), PATIENCE_S)
+        await terminal.until("interrupted")
+        terminal.type("CREATE STORE s WITH ('kafka.sasl.password' = 'hunter2');\r")
+        await terminal.until("hunter2")
     history = next(tmp_path.rglob("sql_history"))
     assert history.stat().st_mode & 0o777 == 0o600
     assert "+SELECT" in history.read_text()
     assert "hunter2" not in history.read_text()
+
+
+async def test_the_prompt_completes_pages_and_asks(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    statements.candidates = [Candidate("amount", "column", "amount", "BIGINT")]
+    rows = result([("t", VARCHAR)], [(f"row {n}",) for n in range(100)])
+    statements.answer("SELECT amount", rows)
+    async with prompt(address, tmp_path) as terminal:
+        terminal.type("SELECT am")
+        await asyncio.sleep(0.5)
+        before = len(terminal.shown)
+        terminal.type("\t")
+        # The completion comes from the server; what is typed before it arrives would cancel it.
+        async with asyncio.timeout(PATIENCE_S):
+            while "SELECT am" not in statements.texts or len(terminal.shown) == before:
+                await asyncio.sleep(0.02)
+        terminal.type(";\r")
+        await terminal.until("PAGED")
+        await terminal.until("(100 rows)")
+        terminal.type("DROP STORE s;\r")
+        await terminal.until("Run it? [y/N]")
+        terminal.type("n\r")
+        await terminal.until("not run")
+    assert "DROP STORE s" not in statements.texts
 
 
 async def test_version_and_doctor_answer(address: str) -> None:
