@@ -59,6 +59,25 @@ Token = Annotated[
 ]
 
 
+OutputFormat = Annotated[
+    Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
+]
+Header = Annotated[bool, typer.Option("--header/--no-header", help="Print the names of columns.")]
+Null = Annotated[str | None, typer.Option(help="Text of NULL in table, csv, tsv and markdown.")]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variable", "-v", metavar="NAME=VALUE", help="Value of :NAME in the statements; repeatable."
+    ),
+]
+OnErrorChoice = Annotated[OnError, typer.Option("--on-error", help="After a statement that fails.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask before DROP, TERMINATE and CASCADE at the prompt.")
+]
+Vi = Annotated[bool, typer.Option("--vi", help="Edit the line as vi does.")]
+RcFile = Annotated[bool, typer.Option("--rc/--no-rc", help="Run rc.sql of the configuration at the prompt.")]
+
+
 @app.command()
 def up(
     *,
@@ -126,25 +145,14 @@ def sql(
         list[str] | None,
         typer.Option("--file", "-f", metavar="FILE", help="File of statements; - is stdin."),
     ] = None,
-    output: Annotated[
-        Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
-    ] = None,
-    header: Annotated[bool, typer.Option("--header/--no-header", help="Print the names of columns.")] = True,
-    null: Annotated[str | None, typer.Option(help="Text of NULL in table, csv, tsv and markdown.")] = None,
-    variable: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--variable", "-v", metavar="NAME=VALUE", help="Value of :NAME in the statements; repeatable."
-        ),
-    ] = None,
-    on_error: Annotated[OnError, typer.Option(help="After a statement that fails.")] = OnError.STOP,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask before DROP, TERMINATE and CASCADE at the prompt.")
-    ] = False,
-    vi: Annotated[bool, typer.Option("--vi", help="Edit the line as vi does.")] = False,
-    rc: Annotated[
-        bool, typer.Option("--rc/--no-rc", help="Run rc.sql of the configuration at the prompt.")
-    ] = True,
+    output: OutputFormat = None,
+    header: Header = True,
+    null: Null = None,
+    variable: Variables = None,
+    on_error: OnErrorChoice = OnError.STOP,
+    yes: Yes = False,
+    vi: Vi = False,
+    rc: RcFile = True,
     check: Annotated[
         bool, typer.Option("--check", help="Report all errors of the statements, and run none.")
     ] = False,
@@ -238,9 +246,7 @@ def tail(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Start with the first record instead of the next one.")
     ] = False,
-    output: Annotated[
-        Output | None, typer.Option("--output", "-o", help="Default: table on a terminal, ndjson elsewhere.")
-    ] = None,
+    output: OutputFormat = None,
     max_rows: Annotated[int | None, typer.Option(help="End after this many records.", min=1)] = None,
     timeout: Annotated[float | None, typer.Option(help="End after this many seconds.", min=0)] = None,
     profile: ProfileName = None,

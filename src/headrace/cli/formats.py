@@ -87,7 +87,7 @@ class JsonPrinter(JsonLinesPrinter):
 
 
 class LinePrinter:
-    """Base of formats with one line for each row. The summary of a statement that changes something is no row, and is said."""
+    """Base of formats with one line for each row. The summary of a statement that changes something is printed on standard error."""
 
     own_null = ""
 

@@ -18,7 +18,7 @@ _NAMES = ("role", "database", "schema", "store", "compute_pool")
 
 
 class ProfileError(Exception):
-    """A profile that does not exist, or a file that cannot be used; the text says what to do."""
+    """A profile that does not exist, or a file that cannot be used; the text contains a hint."""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Limits:
 
 @dataclass
 class Display:
-    """How results are shown: the printer of rows, the limits, and what is said beside the rows.
+    """Display of results: the printer of rows, the limits, and the messages beside the rows.
 
     At a prompt, `screen` is the destination of the rows, and rows are counted. Errors are one JSON object each with `json_errors`.
     """

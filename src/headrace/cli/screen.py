@@ -33,7 +33,7 @@ class Screen:
         self._target.flush()
 
     def isatty(self) -> bool:
-        """True while rows go to the terminal."""
+        """True while rows are written to the terminal."""
         return (
             self._target is not self._terminal and isinstance(self._target, io.StringIO)
         ) or self._target.isatty()

@@ -12,12 +12,12 @@ _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 
 def help_for(words: str) -> str | None:
-    """Return the sections whose titles begin with the words, or contain them; None if no title does."""
-    wanted = " ".join(words.upper().split())
+    """Return the sections whose titles start with the words, or contain them; None if no title does."""
+    asked = " ".join(words.upper().split())
     sections = _sections()
-    chosen = [text for title, text in sections.items() if title == wanted]
-    chosen = chosen or [text for title, text in sections.items() if title.startswith(wanted)]
-    chosen = chosen or [text for title, text in sections.items() if wanted in title]
+    chosen = [text for title, text in sections.items() if title == asked]
+    chosen = chosen or [text for title, text in sections.items() if title.startswith(asked)]
+    chosen = chosen or [text for title, text in sections.items() if asked in title]
     return "\n\n".join(chosen) or None
 
 

@@ -82,7 +82,7 @@ _LITERALS: dict[TokenType, Callable[[Token], exp.Expr]] = {
 
 
 _OPERANDS = (*_LITERALS, TokenType.CASE, TokenType.INTERVAL)
-"""The kinds of tokens with which only an operand begins."""
+"""Kinds of tokens that only start an operand."""
 
 
 def _day_time_ms(text: str, first: str, last: str) -> int | None:
@@ -553,7 +553,7 @@ class ExpressionParser(parser.Parser):
         return accepted
 
     def at(self, *words: str) -> bool:
-        """True when the next tokens are these words or symbols, with which a clause of the language begins."""
+        """True when the next tokens are these words or symbols, which start a clause of the language."""
         return self.cursor.at(*words, certain=True)
 
     def read(self, read: Callable[[Cursor], T]) -> T:

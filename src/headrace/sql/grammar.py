@@ -83,7 +83,7 @@ def parse_each(text: str) -> Iterator[Statement | UserError]:
 
 
 def expectations(text: str) -> Expectations:
-    """Return what may follow `text`, the beginning of one statement, by its grammar. Empty if the text is wrong before its end.
+    """Return what may follow `text`, the start of one statement, by its grammar. Empty if the text is wrong before its end.
 
     Raises UserError 42601 if the text cannot be split into tokens.
     """

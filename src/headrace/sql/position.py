@@ -58,7 +58,7 @@ def position_of(text: str, offset: int) -> Position | None:
 
 
 def _statement(text: str, offset: int) -> tuple[int, int]:
-    """Return the start and end of the statement at `offset`; a place between two statements begins a new one."""
+    """Return the start and end of the statement at `offset`; a place between two statements starts a new one."""
     begin = 0
     for start, end in split(text):
         if start > offset:

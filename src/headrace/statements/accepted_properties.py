@@ -66,7 +66,7 @@ def accepted(scope: Scope, store_type: str | None = None) -> Specs:
 
 
 def scope_of(words: Sequence[str]) -> Scope | None:
-    """Return the scope of the statement that begins with these words; None if it accepts no properties."""
+    """Return the scope of the statement that starts with these words; None if it accepts no properties."""
     starts = (" ".join(words[:length]) for length in range(len(words), 0, -1))
     return next((SCOPES[start] for start in starts if start in SCOPES), None)
 

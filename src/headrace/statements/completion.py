@@ -105,7 +105,7 @@ class _Place:
 
     @cached_property
     def source(self) -> lexer.Source:
-        """The statement without the name that is being typed; only its beginning if the rest cannot be split into tokens."""
+        """The statement without the name that is being typed; only its start if the rest cannot be split into tokens."""
         whole = lexer.Source(f"{self.position.before} {self.position.after}")
         try:
             lexer.tokens(whole)

@@ -12,7 +12,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -383,19 +384,30 @@ async def test_files_are_validated_without_running_them(
     assert (await headrace(address, "validate", str(tmp_path / "gone"))).code == 2
 
 
-async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
-    address: str, statements: ScriptedStatements, tmp_path: Path
-) -> None:
-    statements.answer("SELECT\n1", NUMBERS)
-    statements.answer("DESCRIBE RELATION COLUMNS orders", result([("t", VARCHAR)], [("o",)]))
-    statements.answer("LIST RELATIONS", result([("t", VARCHAR)], [("r",)]))
-    live = ScriptedStream()
-    live.running.set()
+class Terminal:
+    """The prompt in a process of its own, behind a terminal."""
+
+    def __init__(self, leader: int, process: asyncio.subprocess.Process) -> None:
+        self.leader = leader
+        self.process = process
+        self.shown = bytearray()
+
+    def type(self, text: str) -> None:
+        os.write(self.leader, text.encode())
+
+    async def until(self, text: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while text.encode() not in self.shown:
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def prompt(address: str, folder: Path) -> AsyncIterator[Terminal]:
     leader, follower = os.openpty()
     environment = os.environ | {
         "HEADRACE_TOKEN": "good-token",
-        "XDG_STATE_HOME": str(tmp_path),
-        "XDG_CONFIG_HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder),
         "PAGER": "sh -c 'cat; echo PAGED'",
         "TERM": "dumb",
         "PROMPT_TOOLKIT_NO_CPR": "1",
@@ -409,58 +421,13 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         env=environment,
     )
     os.close(follower)
-    shown = bytearray()
+    terminal = Terminal(leader, process)
     loop = asyncio.get_running_loop()
-    loop.add_reader(leader, lambda: shown.extend(os.read(leader, 4096)))
-
-    async def until(text: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while text.encode() not in shown:
-                await asyncio.sleep(0.02)
-
+    loop.add_reader(leader, lambda: terminal.shown.extend(os.read(leader, 4096)))
     try:
-        await until("<no-db>/<no-store># ")
-        os.write(leader, b"SELECT\r1;\r")
-        await until("| 4 | x |")
-        statements.candidates = [Candidate("orders", "stream", "orders")]
-        statements.answer("SELECT orders", result([("t", VARCHAR)], [(f"row {n}",) for n in range(100)]))
-        os.write(leader, b"SELECT or")
-        await asyncio.sleep(0.5)
-        before = len(shown)
-        os.write(leader, b"\t")
-        # The completion comes from the server; what is typed before it arrives would cancel it.
-        async with asyncio.timeout(PATIENCE_S):
-            while "SELECT or" not in statements.texts or len(shown) == before:
-                await asyncio.sleep(0.02)
-        os.write(leader, b";\r")
-        await until("PAGED")
-        await until("(100 rows)")
-        os.write(leader, b"DROP STORE s;\r")
-        await until("Run it? [y/N]")
-        os.write(leader, b"n\r")
-        await until("not run")
-        os.write(leader, b"\\nonsense\r")
-        await until("unknown command \\nonsense")
-        await until("The commands are: \\l \\dn \\d ")
-        os.write(leader, b"help\r")
-        await until("relations, or the columns of one")
-        os.write(leader, b"\\d orders\r")
-        await until("| o |")
-        os.write(leader, b"\\x\r\\d\r")
-        await until("t | r")
-        os.write(leader, b"\\conninfo\r")
-        await until("compute pool the default one")
-        statements.answer("SELECT live", live)
-        os.write(leader, b"SELECT live;\r")
-        await live.put(["7", "seven"])
-        await until("name | seven")
-        # What a terminal makes of Ctrl-C; this one is not the controlling terminal.
-        process.send_signal(signal.SIGINT)
-        await asyncio.wait_for(live.closed.wait(), PATIENCE_S)
-        await until("interrupted")
-        os.write(leader, b"CREATE STORE s WITH ('kafka.sasl.password' = 'hunter2');\r")
-        await until("hunter2")
-        os.write(leader, b"\\q\r")
+        await terminal.until("<no-db>/<no-store># ")
+        yield terminal
+        terminal.type("\\q\r")
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
     finally:
         loop.remove_reader(leader)
@@ -468,11 +435,69 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         if process.returncode is None:
             process.kill()
             await process.wait()
-    assert "DROP STORE s" not in statements.texts
+
+
+async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    statements.answer("SELECT\n1", NUMBERS)
+    statements.answer("DESCRIBE RELATION COLUMNS orders", result([("t", VARCHAR)], [("o",)]))
+    statements.answer("LIST RELATIONS", result([("t", VARCHAR)], [("r",)]))
+    live = ScriptedStream()
+    live.running.set()
+    statements.answer("SELECT live", live)
+    async with prompt(address, tmp_path) as terminal:
+        terminal.type("SELECT\r1;\r")
+        await terminal.until("| 4 | x |")
+        terminal.type("\\nonsense\r")
+        await terminal.until("unknown command \\nonsense")
+        await terminal.until("The commands are: \\l \\dn \\d ")
+        terminal.type("help\r")
+        await terminal.until("relations, or all about one")
+        terminal.type("\\d orders\r")
+        await terminal.until("| o |")
+        terminal.type("\\x\r\\d\r")
+        await terminal.until("t | r")
+        terminal.type("\\conninfo\r")
+        await terminal.until("compute pool the default one")
+        terminal.type("SELECT live;\r")
+        await live.put(["7", "seven"])
+        await terminal.until("name | seven")
+        # What a terminal makes of Ctrl-C; this one is not the controlling terminal.
+        terminal.process.send_signal(signal.SIGINT)
+        await asyncio.wait_for(live.closed.wait(), PATIENCE_S)
+        await terminal.until("interrupted")
+        terminal.type("CREATE STORE s WITH ('kafka.sasl.password' = 'hunter2');\r")
+        await terminal.until("hunter2")
     history = next(tmp_path.rglob("sql_history"))
     assert history.stat().st_mode & 0o777 == 0o600
     assert "+SELECT" in history.read_text()
     assert "hunter2" not in history.read_text()
+
+
+async def test_the_prompt_completes_pages_and_asks(
+    address: str, statements: ScriptedStatements, tmp_path: Path
+) -> None:
+    statements.candidates = [Candidate("amount", "column", "amount", "BIGINT")]
+    rows = result([("t", VARCHAR)], [(f"row {n}",) for n in range(100)])
+    statements.answer("SELECT amount", rows)
+    async with prompt(address, tmp_path) as terminal:
+        terminal.type("SELECT am")
+        await asyncio.sleep(0.5)
+        before = len(terminal.shown)
+        terminal.type("\t")
+        # The completion comes from the server; what is typed before it arrives would cancel it.
+        async with asyncio.timeout(PATIENCE_S):
+            while "SELECT am" not in statements.texts or len(terminal.shown) == before:
+                await asyncio.sleep(0.02)
+        terminal.type(";\r")
+        await terminal.until("PAGED")
+        await terminal.until("(100 rows)")
+        terminal.type("DROP STORE s;\r")
+        await terminal.until("Run it? [y/N]")
+        terminal.type("n\r")
+        await terminal.until("not run")
+    assert "DROP STORE s" not in statements.texts
 
 
 async def test_version_and_doctor_answer(address: str) -> None:

@@ -123,6 +123,7 @@ def test_every_setting_is_documented() -> None:
 def test_every_setting_that_is_named_exists() -> None:
     known = {f"HEADRACE_{name.upper()}" for name in Settings.model_fields} | {
         "HEADRACE_URL",
+        "HEADRACE_PROFILE",
         "HEADRACE_CACHE_DIR",
         "HEADRACE_JAVA_HOME",
         "HEADRACE_JAVA_OPTIONS",
