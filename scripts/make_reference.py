@@ -43,6 +43,7 @@ from headrace.core.types import (
     Timestamp,
 )
 from headrace.engine.metrics import METRICS
+from headrace.server.graphql.schema import sdl
 from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.statements.system import RELATIONS
 
@@ -265,6 +266,12 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 }
 
 
+FILES: dict[str, Callable[[], str]] = {
+    "reference/schema.graphql": lambda: sdl(Settings.model_construct()),
+}
+"""Files that are generated as a whole."""
+
+
 def renewed(page: str) -> str:
     """Return the text of a page with its generated parts written again; raises ValueError for a missing mark."""
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -311,4 +318,7 @@ def _cell(text: str) -> str:
 if __name__ == "__main__":
     for name in PAGES:
         (DOCS / name).write_text(renewed(name), encoding="utf-8")
+        print(f"docs/{name}")
+    for name, make in FILES.items():
+        (DOCS / name).write_text(make(), encoding="utf-8")
         print(f"docs/{name}")

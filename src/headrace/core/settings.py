@@ -345,6 +345,18 @@ class Settings(BaseSettings):
     mcp_view_tools_max: int = Field(
         100, ge=0, description="Most materialized views that are tools of MCP; `select` reads all of them."
     )
+    graphql_depth_max: int = Field(10, ge=1, description="Most levels of fields in a document of GraphQL.")
+    graphql_aliases_max: int = Field(50, ge=0, description="Most aliases in a document of GraphQL.")
+    graphql_cost_max: int = Field(
+        20_000,
+        ge=1,
+        description="Most fields that a document of GraphQL may request, those of each row counted.",
+    )
+    graphql_page_rows_max: int = Field(1000, ge=1, description="Most rows in a page or an event of GraphQL.")
+    graphql_introspection: bool = Field(
+        True,
+        description="Whether clients may ask for the schema of GraphQL, which the documentation contains too.",
+    )
     queries_max: int = Field(
         0, ge=0, description="Most continuous queries that are to run at a time. 0 for no limit."
     )

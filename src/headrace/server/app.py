@@ -19,6 +19,7 @@ from headrace.server import failures, probes, quick_start, signin
 from headrace.server.auditing import refused_request
 from headrace.server.auth import TokenGate, principal_of
 from headrace.server.dataplane.tickets import TicketOffice
+from headrace.server.graphql.endpoint import Door, GraphQLEndpoint
 from headrace.server.hosts import HostGate, Hosts
 from headrace.server.mcp.endpoint import McpEndpoint
 from headrace.server.metrics import Metrics
@@ -28,7 +29,7 @@ from headrace.server.ports import ServerParts
 from headrace.server.rest import downloads
 from headrace.server.rest.routes import ControlPlane, router
 from headrace.server.rest.runs import StatementRuns
-from headrace.server.signin import Sessions
+from headrace.server.signin import Sessions, cookie_of
 from headrace.server.turns import RUNNING_MAX
 from headrace.server.web import PageMount, is_reserved
 
@@ -59,6 +60,7 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
         parts.audit(refused_request(scope, known, reason))
 
     runs = StatementRuns(parts.statements, tickets, metrics, parts.turns)
+    graphql = _graphql(parts, runs, tickets, metrics, sessions, ended)
     mcp = McpEndpoint(parts.settings, parts.statements, runs, tickets, ended, parts.accounts, parts.audit)
 
     @asynccontextmanager
@@ -105,9 +107,40 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
     async def openapi() -> Response:
         return JSONResponse(document(app))
 
-    app.router.routes += [*mcp.routes(), PageMount()]
+    app.router.routes += [*mcp.routes(), *graphql, PageMount()]
     _add_gates(app, parts, sessions, hosts, mcp, refused)
     return app
+
+
+def _graphql(
+    parts: ServerParts,
+    runs: StatementRuns,
+    tickets: TicketOffice,
+    metrics: Metrics,
+    sessions: Sessions,
+    ended: Callable[[Principal], str | None],
+) -> list[BaseRoute]:
+    """Return the routes of GraphQL."""
+    if parts.reader is None:
+        return []
+
+    def signed_in(scope: Scope) -> Principal | None:
+        cookie = cookie_of(scope)
+        return sessions.principal(cookie) if cookie else None
+
+    door = Door(
+        parts.settings,
+        parts.reader,
+        runs,
+        tickets,
+        parts.turns,
+        metrics,
+        ended,
+        parts.audit,
+        parts.authenticate,
+        signed_in,
+    )
+    return GraphQLEndpoint(door).routes()
 
 
 def _add_gates(

@@ -22,6 +22,8 @@ FLUSH_INTERVAL_S = 1.0
 FORGET_INTERVAL_S = 3600.0
 _PATH_LENGTH_MAX = 200
 MCP_PATH = "/mcp"
+GRAPHQL_PATHS = ("/graphql", "/v2/graphql")
+"""Addresses of GraphQL: the page's cookie belongs to paths below /v2."""
 Audit = Callable[[AuditEntry], None]
 
 
@@ -30,17 +32,25 @@ def refused_request(scope: Scope, who: ApiToken | Principal | None, reason: str)
 
     The path is left out: an unauthenticated client chooses it, and each path would create a separate entry.
     """
-    place = f"{scope['method']} {scope['path'][:_PATH_LENGTH_MAX]}: " if who is not None else ""
+    # A websocket has no method.
+    method = scope.get("method", "GET")
+    place = f"{method} {scope['path'][:_PATH_LENGTH_MAX]}: " if who is not None else ""
     return AuditEntry(
         Event.REQUEST,
         AuditOutcome.DENIED,
         who.user if who is not None else None,
         credential=who.credential if who is not None else None,
         address=address_of(scope),
-        door="mcp" if scope["path"] == MCP_PATH else "api",
+        door=_door(scope["path"]),
         sqlstate=SqlState.INSUFFICIENT_PRIVILEGE.value,
         detail=f"{place}{reason}",
     )
+
+
+def _door(path: str) -> str:
+    if path in GRAPHQL_PATHS:
+        return "graphql"
+    return "mcp" if path == MCP_PATH else "api"
 
 
 def refused_stream(address: str | None, reason: str, principal: Principal | None = None) -> AuditEntry:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from headrace.catalog.access import Privilege
 from headrace.catalog.audit import AuditEntry
+from headrace.catalog.changes import Change
 from headrace.catalog.objects import ApiToken, Principal, Relation, User
 from headrace.catalog.single_sign_on import Admitted
+from headrace.catalog.state import CatalogState
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet
 from headrace.core.settings import Settings
+from headrace.core.signals import Signal
 from headrace.server.throttle import Attempts
 from headrace.server.turns import Turns
+from headrace.sql.ast import Statement
 from headrace.statements.base import Execution
 
 T = TypeVar("T")
@@ -142,6 +146,43 @@ class BoundedRunner(Protocol):
         ...
 
 
+class CatalogReader(Protocol):
+    """Reads system relations, and reports what changes."""
+
+    @property
+    def committed(self) -> Signal:
+        """The signal of each commit of the catalog."""
+        ...
+
+    @property
+    def progressed(self) -> Signal:
+        """The signal of each progress of a continuous query."""
+        ...
+
+    def state(self) -> CatalogState:
+        """Return the catalog's current state, for `changes`."""
+        ...
+
+    async def changes(
+        self, since: CatalogState, kinds: Collection[str], *, principal: Principal, context: SessionContext
+    ) -> tuple[CatalogState, list[Change]]:
+        """Return the current state, and what changed since another one for the role of `context`; raises HeadraceError for `context`."""
+        ...
+
+    async def read(
+        self,
+        text: str | Statement,
+        read: Callable[[Execution], T],
+        *,
+        principal: Principal,
+        context: SessionContext,
+        repeated: bool = False,
+    ) -> T:
+        """Call `read`, which answers `text` from the catalog, in a thread; raises HeadraceError. A `repeated` read is recorded only if it
+        fails."""
+        ...
+
+
 class Accounts(Protocol):
     """Users who may sign in to the page."""
 
@@ -187,6 +228,7 @@ class ServerParts:
     block). Without `accounts`, users cannot sign in with a password. `audit` records sign-ins and refused requests.
     `may_read_metrics` is true for the principals that may read the metrics page.
     `broker` is the address of the broker that was started with the server. All interfaces share `turns` and `attempts`.
+    GraphQL is served if there is a `reader`.
     """
 
     settings: Settings
@@ -202,3 +244,4 @@ class ServerParts:
     broker: str | None = None
     turns: Turns = field(default_factory=Turns)
     attempts: Attempts = field(default_factory=Attempts)
+    reader: CatalogReader | None = None

@@ -131,9 +131,10 @@ class Sessions:
 
 
 def cookie_of(scope: Scope) -> str | None:
-    """Return the session of a request. A request that changes something must name an origin of ours."""
+    """Return the session of a request. A request that changes something, and a websocket, must name an origin of ours."""
     headers = dict(scope["headers"])
-    if scope["method"] not in ("GET", "HEAD") and b"origin" not in headers:
+    reads_only = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+    if not reads_only and b"origin" not in headers:
         return None
     try:
         cookie = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)

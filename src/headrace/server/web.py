@@ -19,7 +19,7 @@ In a checkout, <code>make setup</code> builds the page; then start the server ag
 """
 
 
-RESERVED = frozenset({"v2", "metrics", "mcp"})
+RESERVED = frozenset({"v2", "metrics", "mcp", "graphql"})
 """First segments of paths that are never the page's, whatever is behind them."""
 
 

@@ -72,6 +72,7 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
         partial(_may_read_metrics, catalog),
         statements.download,
         broker,
+        reader=statements,
     )
     metrics = Metrics(parts.query_metrics)
     return Wired(

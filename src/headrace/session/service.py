@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import structlog
 
 from headrace.catalog.access import Privilege
+from headrace.catalog.changes import Change, changes
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
 from headrace.catalog.kinds.spec import KindSpec
 from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import Principal, Relation, RelationKind
 from headrace.catalog.policy import Requirement, check_role
+from headrace.catalog.state import CatalogState
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic, HeadraceError, UserError
 from headrace.core.names import printed
 from headrace.core.resultset import ResultColumn, ResultSet
+from headrace.core.signals import Signal
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 from headrace.session.auditing import audited, refused_check
@@ -139,12 +142,18 @@ class StatementService:
         return await columns_of(statements[0], Execution(self._services, principal, context, bounded=True))
 
     async def read(
-        self, text: str, read: Callable[[Execution], T], *, principal: Principal, context: SessionContext
+        self,
+        text: str | Statement,
+        read: Callable[[Execution], T],
+        *,
+        principal: Principal,
+        context: SessionContext,
+        repeated: bool = False,
     ) -> T:
-        """Call `read`, which answers `text` from the catalog by a query of the views' workers, in one of their readers.
+        """Call `read`, which answers `text` from the catalog or by a query of the views' workers, in one of their readers.
 
-        For texts that a door answers itself, since they are not of the dialect. They are logged and audited as statements are. Raises
-        HeadraceError.
+        For texts that a door answers itself. They are logged and audited as statements are, but for a `repeated` one only if it fails.
+        Raises HeadraceError.
         """
         context = self._begun(context, principal, None)
         run = Execution(self._services, principal, context)
@@ -157,11 +166,34 @@ class StatementService:
             state = error.state
             raise
         finally:
-            identifier = str(uuid.uuid4())
-            self._log("CatalogQuery", identifier, run, state)
-            self._audit.record(
-                audited(text, principal, run.role, state, began=began, statement_id=identifier)
-            )
+            if not repeated or state is not SqlState.SUCCESS:
+                identifier = str(uuid.uuid4())
+                self._log("CatalogQuery", identifier, run, state)
+                self._audit.record(
+                    audited(text, principal, run.role, state, began=began, statement_id=identifier)
+                )
+
+    @property
+    def committed(self) -> Signal:
+        """The signal of each commit of the catalog."""
+        return self._services.catalog.committed
+
+    @property
+    def progressed(self) -> Signal:
+        """The signal of each progress of a continuous query."""
+        return self._services.engine.progressed
+
+    def state(self) -> CatalogState:
+        """Return the catalog's current state, for `changes`."""
+        return self._services.catalog.snapshot()
+
+    async def changes(
+        self, since: CatalogState, kinds: Collection[str], *, principal: Principal, context: SessionContext
+    ) -> tuple[CatalogState, list[Change]]:
+        """Return the current state, and what changed since another one for the role of `context`. Raises HeadraceError for the context."""
+        role, state = self._role(principal, context), self.state()
+        # In a thread: other privileges require a look at all objects.
+        return state, await asyncio.to_thread(lambda: list(changes(since, state, role, kinds)))
 
     def settled(self, context: SessionContext, principal: Principal) -> SessionContext:
         """Return the `context` for an answer: with defaults, and without names of missing objects."""

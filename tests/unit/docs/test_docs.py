@@ -23,7 +23,7 @@ from headrace.server.query_metrics import query_metrics
 from headrace.sql import parse
 from headrace.sql.ast import Statement
 from headrace.sql.statements.application import Application
-from scripts.make_reference import PAGES, renewed
+from scripts.make_reference import FILES, PAGES, renewed
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -102,6 +102,11 @@ def test_the_statements_page_shows_an_example_of_each_statement_that_changes_som
 @pytest.mark.parametrize("page", PAGES)
 def test_what_is_generated_is_up_to_date(page: str) -> None:
     assert renewed(page) == (DOCS / page).read_text(encoding="utf-8"), "run python scripts/make_reference.py"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_generated_files_are_up_to_date(file: str) -> None:
+    assert FILES[file]() == (DOCS / file).read_text(encoding="utf-8"), "run python scripts/make_reference.py"
 
 
 def test_every_function_is_documented() -> None:

@@ -20,6 +20,7 @@ from headrace.statements.system import (
 )
 from headrace.statements.system.relation import (
     RELATIONS,
+    Reference,
     SystemLookup,
     SystemRelation,
     arrow_type,
@@ -29,6 +30,7 @@ from headrace.statements.system.relation import (
 
 __all__ = [
     "RELATIONS",
+    "Reference",
     "SystemLookup",
     "SystemRelation",
     "access",

@@ -99,7 +99,7 @@ def _value(text: str, kind: DataType) -> str | int:
     "`sign_in`, `sign_out`, `invitation`, `request` (a request that was refused for its token or for a privilege), "
     "`stream` (a stream that the server refused or ended) or `lost`; `outcome` is `allowed`, `denied` or `failed`. `credential` is the "
     "user's means of sign-in, such as `token ci`; `address` is the other end of the connection, and `door` is `api`, `page`, `stream`, "
-    "`mcp` or `postgres`. "
+    "`mcp`, `graphql` or `postgres`. "
     "`statement` contains `****` instead of secrets and possible secrets; of a text that cannot be parsed, only the first words. "
     "Equal events within a second share one row, and `times` is their number; so do equal events of a stranger within ten minutes, and "
     "repetitions of a LIST by the page, after the first row.",
