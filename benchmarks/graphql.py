@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import statistics
 import tempfile
 import time
@@ -18,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
+import structlog
 
 from harness.session import NOW, Session, open_session
 from headrace.catalog.objects import Relation, RelationKind
@@ -39,6 +41,8 @@ DOCUMENTS = {
 
 def main() -> None:
     """Measure each document."""
+    # Standard output is for the figures.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     print(json.dumps(asyncio.run(_figures()), indent=1))
 
 

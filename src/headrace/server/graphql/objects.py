@@ -100,7 +100,7 @@ class Connection:
 
     @property
     def page_info(self) -> PageInfo:
-        """Whether more rows follow, and the cursors of the first and the last row."""
+        """The end of the page: true if more rows follow, and the cursors of the first and the last row."""
         rows = self.page.rows
         ends = [_cursor(self.relation, row) for row in (rows[0], rows[-1])] if rows else [None, None]
         return PageInfo(has_next_page=self.page.has_next, start_cursor=ends[0], end_cursor=ends[1])
