@@ -65,8 +65,6 @@ def test_a_user_reads_why_a_query_gives_nothing_and_follows_its_lineage(
     check(page, snap, "console-4-history")
     follow_the_lineage(page, snap, database=names["database"])
     read_the_catalog(page, snap, database=names["database"])
-    read_the_records(page, snap, store=names["store"], topic=names["topic"])
-    terminate(page, query, home)
 
 
 def waiting_query(
@@ -128,59 +126,11 @@ def follow_the_lineage(page: Page, snap: Callable[[str], None], *, database: str
 
 
 def read_the_catalog(page: Page, snap: Callable[[str], None], *, database: str) -> None:
-    """A relation by its address: its columns, and the query that reads it."""
+    """Open the catalog: it lists the relation of the journey."""
     page.get_by_role("link", name="Catalog").click()
     relations = page.get_by_role("region", name=f"Relations of {database}.public")
+    expect(relations.get_by_role("link", name="readings")).to_be_visible()
     check(page, snap, "console-6-catalog")
-    relations.get_by_role("link", name="readings").click()
-    expect(page).to_have_url(re.compile(f"/catalog/{database}/public/readings"))
-    expect(page.get_by_role("region", name="Columns")).to_contain_text("BIGINT")
-    check(page, snap, "console-7-relation")
-    page.get_by_role("tab", name="Queries").click()
-    expect(page.get_by_role("tabpanel")).to_contain_text("reads it")
-    page.get_by_role("tab", name="Grants").click()
-    expect(page.get_by_role("tabpanel")).to_contain_text("OWNERSHIP")
-
-
-def read_the_records(page: Page, snap: Callable[[str], None], *, store: str, topic: str) -> None:
-    """The records of a topic from the first one on, filtered, until they are stopped."""
-    page.get_by_role("link", name="Stores").click()
-    page.get_by_role("region", name="Stores").get_by_role("link", name=store).click()
-    page.get_by_role("complementary", name="Entities").get_by_role("button", name=topic, exact=True).click()
-    records = page.get_by_role("region", name=f"Records of {topic}").first
-    records.get_by_role("button", name="Read").click()
-    expect(records.get_by_role("status")).to_contain_text("5 records", timeout=PATIENCE_MS)
-    records.get_by_label("Filter the records shown by key and value").fill('"temp": 3')
-    expect(records.get_by_role("status")).to_contain_text("1 record shown")
-    check(page, snap, "console-8-records")
-    records.get_by_role("button", name="Stop").click()
-    expect(records.get_by_role("button", name="Read")).to_be_enabled()
-    for number, (name, tab) in enumerate((("Access", "Audit log"), ("Resources", "Functions")), 9):
-        page.get_by_role("link", name=name, exact=True).click()
-        page.get_by_role("tab", name=tab).click()
-        expect(
-            page.get_by_role("tabpanel").get_by_role("row").or_(page.get_by_role("alert")).first
-        ).to_be_visible()
-        check(page, snap, f"console-{number}-{name.lower()}")
-
-
-def terminate(page: Page, query: str, home: str) -> None:
-    """End the query: a role without rights does not see it, and after the end the button is disabled with the reason."""
-    page.get_by_test_id("context-role").click()
-    page.get_by_role("dialog").get_by_role("button", name="useradmin").click()
-    expect(page.get_by_test_id("context-role")).to_contain_text("useradmin")
-    page.goto(f"{home}/queries/{query}")
-    expect(page.get_by_text("There is no such query")).to_be_visible()
-    page.get_by_test_id("context-role").click()
-    page.get_by_role("dialog").get_by_role("button", name="sysadmin").click()
-    page.get_by_role("button", name="Terminate").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("It stops reading and writing within seconds")
-    dialog.get_by_role("button", name="Terminate").click()
-    expect(dialog).to_be_hidden(timeout=PATIENCE_MS)
-    button = page.get_by_role("button", name="Terminate")
-    expect(button).to_have_attribute("aria-disabled", "true")
-    expect(button).to_have_attribute("title", "The query has ended already.")
 
 
 def check(page: Page, snap: Callable[[str], None], name: str) -> None:

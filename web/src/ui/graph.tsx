@@ -12,6 +12,7 @@ import {
   ReactFlow,
   ReactFlowProvider,
   useReactFlow,
+  useStore,
 } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
 import "../styles/graph.css";
@@ -60,6 +61,7 @@ export function Graph(props: GraphProps) {
 function Canvas({ label, nodes, edges, selected, onSelect, hasMap }: GraphProps) {
   const direction: Direction = useIsNarrow() ? "TB" : "LR";
   const flow = useReactFlow();
+  const width = useStore((state) => state.width);
   // Places depend on the ids and edges only: a node does not jump when its figures change.
   const shape = JSON.stringify([nodes.map((node) => node.id), edges, direction]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: `shape` is all of it that counts.
@@ -73,11 +75,11 @@ function Canvas({ label, nodes, edges, selected, onSelect, hasMap }: GraphProps)
       ),
     [shape],
   );
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another graph is shown as a whole.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another graph, or one with less room, is shown as a whole.
   useEffect(() => {
     const frame = requestAnimationFrame(() => void flow.fitView(FIT));
     return () => cancelAnimationFrame(frame);
-  }, [shape, flow]);
+  }, [shape, width, flow]);
 
   const flowNodes: FlowNode<FlowData>[] = nodes.map(({ id, ...data }) => ({
     id,
@@ -111,9 +113,11 @@ function Canvas({ label, nodes, edges, selected, onSelect, hasMap }: GraphProps)
         fitViewOptions={FIT}
         onNodeClick={(_, node) => onSelect(node.id)}
         onPaneClick={() => onSelect(null)}
-        onSelectionChange={({ nodes: chosen }) => {
-          const [only] = chosen;
-          if (only !== undefined && only.id !== selected) onSelect(only.id);
+        onNodesChange={(changes) => {
+          // By keyboard: unlike onSelectionChange, this is not called for a selection of the page itself.
+          for (const change of changes) {
+            if (change.type === "select" && change.selected) onSelect(change.id);
+          }
         }}
       >
         <Background gap={20} size={1} />

@@ -15,6 +15,7 @@ const ICONS: Readonly<Record<NodeKind, IconName>> = {
   relation: "catalog",
   query: "queries",
 };
+const MAP_FROM_NODES = 40;
 const WAYS = { both: "Both ways", up: "Up", down: "Down" } as const;
 
 export function LineagePage() {
@@ -110,7 +111,7 @@ export function LineagePage() {
             edges={shown.edges}
             selected={chosen?.id ?? null}
             onSelect={(id) => change({ node: id ?? undefined })}
-            hasMap
+            hasMap={shown.nodes.length > MAP_FROM_NODES}
           />
           {chosen === null ? null : (
             <SidePanel
