@@ -248,6 +248,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "databricks": partial(store_type, "databricks"),
         "iceberg_rest": partial(store_type, "iceberg_rest"),
         "iceberg_glue": partial(store_type, "iceberg_glue"),
+        "generator": partial(store_type, "generator"),
     },
     "reference/system-relations.md": {
         "sys": partial(system_relations, SYSTEM_SCHEMA),

@@ -78,7 +78,8 @@ def source_properties(
     rows = connector.row_source if connector is not None else None
     if rows is not None:
         _check_of_rows(reader, rows)
-    position, timestamp = starting_position(reader, default="latest" if rows is None else "earliest")
+    follows = rows is None or rows.seeks
+    position, timestamp = starting_position(reader, default="latest" if follows else "earliest")
     on_error = _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"]
     properties = SourceProperties(
         starting_position=position,
@@ -152,7 +153,7 @@ def _check_of_rows(reader: PropertyReader, source: RowSource) -> None:
     if source.skips and _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"] == "dead_letter":
         raise reader.bad(dialect.ON_ERROR, "TERMINATE or IGNORE for a source of rows")
     for spec, fits in ((dialect.POSITION, "timestamp"), (dialect.ON_ERROR, None), (dialect.ON_LATE, None)):
-        if source.skips and spec is dialect.ON_ERROR:
+        if (source.skips and spec is dialect.ON_ERROR) or (source.seeks and spec is dialect.POSITION):
             continue
         if reader.is_set(spec) and (fits is None or reader.take(spec) == fits):
             raise UserError(

@@ -96,7 +96,7 @@ class RowSource:
     `needs` are the required source properties. `check` compares a declared relation with the store. `formats` are the possible values of
     'value.format'. `changes`: a stream contains the changes of rows in an envelope, not the rows themselves. `skips`: unreadable rows may
     be skipped. `exclusive` returns, for a store's properties and `options`, the name of an object that allows one reader at a time, such as
-    a replication slot.
+    a replication slot. `seeks`: reading may start at a time, and starts with new rows by default.
     """
 
     metadata: Struct
@@ -109,6 +109,7 @@ class RowSource:
     changes: bool = True
     skips: bool = False
     exclusive: Callable[[Mapping[str, str], Mapping[str, str]], str] | None = None
+    seeks: bool = False
 
 
 @dataclass(frozen=True)
@@ -205,11 +206,13 @@ class PrintStart:
     """Start of printing: `at` is the start of the entity, the time of the call, or a time in milliseconds since 1970.
 
     `options` is the result of `StoreDescriptor.print_options`. `partitions` are the numbers of the printed partitions or shards; None: all.
+    With `declared_entities`, options and columns are those of the stream that declares the entity.
     """
 
     at: Literal["earliest", "latest"] | int
     options: Mapping[str, str] = field(default_factory=dict)
     partitions: frozenset[int] | None = None
+    columns: tuple[Column, ...] = ()
 
     def refuse_missing(self, present: Iterable[int]) -> None:
         """Raise UserError 3D008 for a partition that the entity does not have."""
@@ -280,6 +283,7 @@ class StoreDescriptor:
     numbers of an entity's parts: a query's new entity takes them from its leftmost source, or they are required.
     `pattern` returns the pattern of a relation's path; None if the path is a single entity.
     `print_positions`: printed records have a partition, an offset and a time.
+    `declared_entities`: the store contains no entities of its own; a stream over it declares one.
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     """
@@ -303,6 +307,7 @@ class StoreDescriptor:
     printer: Printer | None = None
     print_options: TakeOptions = no_options
     print_positions: bool = False
+    declared_entities: bool = False
     sampler: Sampler | None = None
     no_streams: str | None = None
     jars: str | None = None

@@ -20,6 +20,7 @@ STORE_TYPES: dict[str, str] = {
     "oracle": "headrace.connectors.oracle.admin:ORACLE",
     "databricks": "headrace.connectors.databricks.admin:DATABRICKS",
     "iceberg_rest": "headrace.connectors.iceberg.admin:ICEBERG_REST",
+    "generator": "headrace.connectors.generator.admin:GENERATOR",
     "iceberg_glue": "headrace.connectors.iceberg.admin:ICEBERG_GLUE",
 }
 """By the word of CREATE STORE: where its descriptor is, in the folder of the type."""

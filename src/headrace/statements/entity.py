@@ -7,14 +7,14 @@ import json
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from headrace.analyzer import properties as dialect
 from headrace.analyzer.source_properties import starting_position
 from headrace.catalog import plan_names
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import DesiredState, QueryState, Store
+from headrace.catalog.objects import DesiredState, QueryState, Relation, Store
 from headrace.catalog.policy import Requirement
 from headrace.connectors.base import (
     EntityAdmin,
@@ -26,7 +26,7 @@ from headrace.connectors.base import (
 from headrace.connectors.table_printing import ROWS_MAX, SAMPLE_ROWS, refuse_time
 from headrace.core.errors import Span, UserError
 from headrace.core.names import EntityPath, Identifier, QualifiedName, path_text, printed
-from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, value_of
+from headrace.core.properties import PropertyReader, Scope, Specs, of_scope, stored, value_of
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet, cell, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import nearest
@@ -223,8 +223,11 @@ async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
             ResultSet(columns, message="no store is selected: USE STORE name, or LIST ENTITIES IN STORE name")
         )
     store, kind = _store(statement, run)
-    admin = facet(kind.entities, kind, "LIST ENTITIES", statement.span)
     within = statement.path.path if statement.path else ()
+    if kind.declared_entities:
+        paths = {relation.entity or () for relation in _declarations(store, run)} if not within else set()
+        return Outcome(ResultSet(columns, tuple((printed(path[-1]), "true") for path in sorted(paths))))
+    admin = facet(kind.entities, kind, "LIST ENTITIES", statement.span)
     entities = await asyncio.to_thread(admin.list_entities, store.properties, within)
     return Outcome(ResultSet(columns, tuple((printed(name), str(leaf).lower()) for name, leaf in entities)))
 
@@ -328,6 +331,8 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     reader = _reader(statement, Scope.PRINT, kind.properties)
     async with _about(statement.name, store, kind.entities):
         start = _start(reader, kind)
+        if kind.declared_entities:
+            start = _of_declaration(start, statement, store, kind, run)
         choice = _choice(reader)
         reader.finish()
         records = await printer.print_entity(store.properties, path, start=start)
@@ -341,6 +346,36 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
         )
     channel.feed(printed_rows(channel, records, choice))
     return Outcome(channel)
+
+
+def _declarations(store: Store, run: Execution) -> list[Relation]:
+    """Return the streams over a store that the role may read."""
+    return [
+        relation
+        for relation in run.catalog.relations()
+        if relation.store == store.name and run.policy.check(run.role, Privilege.SELECT, relation)
+    ]
+
+
+def _of_declaration(
+    start: PrintStart, statement: PrintEntity, store: Store, kind: StoreDescriptor, run: Execution
+) -> PrintStart:
+    """Return a start with the columns and options of the stream that declares the entity. Raises UserError 3D007."""
+    declared = next(
+        (relation for relation in _declarations(store, run) if relation.entity == statement.name.path), None
+    )
+    if declared is None or kind.source is None:
+        raise UserError(
+            SqlState.ENTITY_NOT_FOUND,
+            f"no stream over the store {store.name} declares {statement.name}",
+            hint="LIST ENTITIES shows the entities of the store; CREATE STREAM adds one.",
+        )
+    specs = of_scope(kind.properties, Scope.RELATION)
+    entries = [
+        entry for entry in stored(declared.properties) if any(spec.matches_name(entry.key) for spec in specs)
+    ]
+    own = kind.source.options(PropertyReader(entries, specs, what="a stream"))
+    return replace(start, options=own, columns=declared.schema.columns)
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ STORES: Mapping[str, tuple[Mapping[str, str], ...]] = {
         },
     ),
     "iceberg_glue": (_ICEBERG | {"uris": "https://h", "iceberg.warehouse.default_path": "s3://lake/x"},),
+    "generator": ({"generator.start.timestamp": "1000"},),
 }  # fmt: skip
 """Stores that may be, by their type: each of its properties is given in one of them."""
 NEEDED: Mapping[str, Mapping[str, str]] = {

@@ -13,11 +13,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from headrace.connectors.arrow_types import arrow_type
 from headrace.connectors.s3 import avro_files
 from headrace.connectors.s3.casting import cast
 from headrace.connectors.s3.client import File
 from headrace.connectors.s3.partitions import values_of
-from headrace.connectors.s3.types import arrow_type, of_arrow
+from headrace.connectors.s3.types import of_arrow
 from headrace.connectors.sampling import RECORDS_MAX
 from headrace.core.errors import UserError
 from headrace.core.schema import Column

@@ -1,9 +1,10 @@
-"""Our types as Arrow's, and Arrow's (so Parquet's) as ours; pure. The guide of S3 has them as a table."""
+"""Types of files as Arrow's, and Arrow's (so Parquet's) as ours; pure. The guide of S3 has them as a table."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+from headrace.connectors.arrow_types import arrow_type
 from headrace.core.types import (
     BIGINT,
     BOOLEAN,
@@ -19,22 +20,10 @@ from headrace.core.types import (
     DataType,
     Decimal,
     Map,
-    Primitive,
     Struct,
     Timestamp,
 )
 
-_PRIMITIVES: dict[str, pa.DataType] = {
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
-    "BOOLEAN": pa.bool_(),
-    "BYTES": pa.binary(),
-}
 _OURS: dict[pa.DataType, DataType] = {
     pa.int8(): TINYINT,
     pa.int16(): SMALLINT,
@@ -56,31 +45,9 @@ _OURS: dict[pa.DataType, DataType] = {
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
-def arrow_type(kind: DataType) -> pa.DataType:
-    """Return Spark's Arrow type for `formats.types.spark_type`."""
-    return _arrow(kind, "UTC")
-
-
 def stored_type(kind: DataType) -> pa.DataType:
     """Return the type in a file, where a TIMESTAMP has no zone."""
-    return _arrow(kind, None)
-
-
-def _arrow(kind: DataType, zone: str | None) -> pa.DataType:
-    match kind:
-        case Primitive(name):
-            return _PRIMITIVES[name]
-        case Decimal(precision, scale):
-            return pa.decimal128(precision, scale)
-        case Timestamp(_, local):
-            return pa.timestamp("us", "UTC" if local else zone)
-        case Array(element):
-            return pa.list_(_arrow(element, zone))
-        case Map(key, value):
-            return pa.map_(_arrow(key, zone), _arrow(value, zone))
-        case Struct(fields):
-            return pa.struct([(name, _arrow(field, zone)) for name, field in fields])
-    return pa.string()
+    return arrow_type(kind, None)
 
 
 def of_arrow(kind: pa.DataType) -> DataType:
