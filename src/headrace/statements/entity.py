@@ -225,8 +225,8 @@ async def list_entities(statement: ListEntities, run: Execution) -> Outcome:
     store, kind = _store(statement, run)
     within = statement.path.path if statement.path else ()
     if kind.declared_entities:
-        names = [] if within else sorted({relation.name.name for relation in _declarations(store, run)})
-        return Outcome(ResultSet(columns, tuple((printed(name), "true") for name in names)))
+        paths = {relation.entity or () for relation in _declarations(store, run)} if not within else set()
+        return Outcome(ResultSet(columns, tuple((printed(path[-1]), "true") for path in sorted(paths))))
     admin = facet(kind.entities, kind, "LIST ENTITIES", statement.span)
     entities = await asyncio.to_thread(admin.list_entities, store.properties, within)
     return Outcome(ResultSet(columns, tuple((printed(name), str(leaf).lower()) for name, leaf in entities)))

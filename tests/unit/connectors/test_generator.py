@@ -198,6 +198,11 @@ def test_a_distribution_of_no_column_or_with_nulls_where_none_may_be_is_refused(
         check([Column("a", BIGINT, nullable=False)], {**options, f"{COLUMNS.name}a": "sequence nulls 0.1"})
 
 
+def test_the_size_of_a_row_is_known() -> None:
+    rows = generated("a BIGINT; b VARCHAR = text(2, 1000); c VARCHAR = values('x', 'yyyy')")
+    assert rows.row_bytes == 16 + 1016 + 20
+
+
 def test_a_store_keeps_the_time_of_its_first_row() -> None:
     kind = connector("generator")
 

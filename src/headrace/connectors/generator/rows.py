@@ -63,6 +63,11 @@ class GeneratedRows:
     def _rows(self) -> int:
         return int(self.given.get(options.ROWS.name, _UNLIMITED))
 
+    @cached_property
+    def row_bytes(self) -> int:
+        """Size of a row, about; a batch must fit into the memory of a worker."""
+        return sum(_longest(self.distribution(column)) for column in self.columns)
+
     def end(self, now_ms: int) -> dict[int, int]:
         """Return the offsets, by split, after all rows that are ready at a time."""
         return self._offsets(self._ready(now_ms * 1000 + 1))
@@ -193,6 +198,15 @@ def check(columns: Sequence[Column], given: Mapping[str, str]) -> None:
     rows = GeneratedRows(tuple(columns), given, 0)
     for column in columns:
         rows.distribution(column)
+
+
+def _longest(distribution: Distribution) -> int:
+    match distribution.kind:
+        case distributions.Text(_, longest):
+            return 16 + longest
+        case distributions.Choices(values):
+            return 16 + max(map(len, values))
+    return 16
 
 
 def mixed(salt: np.uint64, numbers: Numbers) -> Hashes:

@@ -38,6 +38,7 @@ REQUEST = "credentials"
 """The one option, as JSON. It contains no secret, but Spark searches the values of options with other names, which may be long."""
 BAD = f"{PREFIX}bad"
 _ROWS_PER_BATCH = 500_000
+_BYTES_PER_BATCH = 64 << 20
 _ROWS_AT_A_TIME = 10_000
 _POLL_S = 0.02
 _HIDDEN = (
@@ -109,7 +110,8 @@ class GeneratorStream(SimpleDataSourceStreamReader):
 
     def _ends(self, offsets: Offsets) -> Offsets:
         ready = self._rows.end(int(time.time() * 1000))
-        share = max(1, self._most // len(offsets))
+        most = min(self._most, _BYTES_PER_BATCH // self._rows.row_bytes)
+        share = max(1, most // len(offsets))
         return {split: max(offset, min(ready[split], offset + share)) for split, offset in offsets.items()}
 
     def _batches(self, offsets: Offsets, ends: Offsets) -> Iterator[pa.RecordBatch]:
