@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 import structlog
@@ -14,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 from strawberry.asgi import GraphQL
 from strawberry.exceptions import ConnectionRejectionError
@@ -184,8 +186,15 @@ class GraphQLEndpoint:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._schema = schema_of(door.settings)
-        self._view = View(self._schema, door)
+
+    @cached_property
+    def _schema(self) -> OperationSchema:
+        """The schema. It takes a second of a processor, which the first caller waits for and not each start of a server."""
+        return schema_of(self._door.settings)
+
+    @cached_property
+    def _view(self) -> View:
+        return View(self._schema, self._door)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -194,16 +203,22 @@ class GraphQLEndpoint:
             for path in GRAPHQL_PATHS
             for route in (
                 Route(path, endpoint=self._post, methods=["POST"]),
-                WebSocketRoute(path, endpoint=self._view),
+                WebSocketRoute(path, endpoint=self),
             )
         ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a websocket."""
+        view = await asyncio.to_thread(lambda: self._view)
+        await view(scope, receive, send)
 
     async def _post(self, request: Request) -> Response:
         submission = await _submission(request)
         caller = Caller(self._door, request.scope, _names(request))
         caller.principal = replace(principal_of(request), door="graphql")
         try:
-            result = await self._schema.execute(
+            schema = await asyncio.to_thread(lambda: self._schema)
+            result = await schema.execute(
                 submission.query,
                 variable_values=submission.variables,
                 context_value=caller,
