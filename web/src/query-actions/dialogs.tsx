@@ -110,7 +110,7 @@ export function RollBackDialog({ query, onClose, version }: DialogProps & { read
   );
 }
 
-/** What the query reads and writes. */
+/** Sources and sinks of the query. */
 function Facts({ query }: { readonly query: QuerySubject }) {
   const sources = useMemo(
     () => selectFrom("lineage", ["source"], `WHERE target_kind = 'query' AND target = ${literal(query.id)}`),

@@ -31,7 +31,7 @@ export function rollBackStatement(id: string, version: number): string {
   return `ALTER QUERY ${queryName(id)} ROLLBACK TO VERSION ${version};`;
 }
 
-/** Why an action is not possible in a query's state; null if it is. */
+/** Reason why an action is not possible in a query's state; null if it is. */
 export function stateRefusal(action: "terminate" | "restart" | "savepoint", state: string): string | null {
   const isOver = state === "terminated" || state === "terminate_requested";
   if (action === "terminate" && isOver) return "The query has ended already.";

@@ -2,7 +2,7 @@ import { type ReactNode, useId } from "react";
 
 interface ActionButtonProps {
   readonly children: ReactNode;
-  /** Why the action is not possible now; null if it is. */
+  /** Reason why the action is not possible now; null if it is. */
   readonly refusal: string | null;
   readonly isDangerous?: boolean;
   readonly onClick: () => void;

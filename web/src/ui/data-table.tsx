@@ -6,7 +6,7 @@ export interface TableColumn<T> {
   readonly id: string;
   readonly title: string;
   readonly cell: (row: T) => ReactNode;
-  /** Without it the table cannot be sorted by the column. */
+  /** Order by the column; absent if the table cannot be sorted by it. */
   readonly sortKey?: (row: T) => SortKey;
   readonly isNumber?: boolean;
   /** The width of the page from which the column is shown. */

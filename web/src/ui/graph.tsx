@@ -22,7 +22,7 @@ import { Icon, type IconName } from "./icons";
 
 export interface GraphNode {
   readonly id: string;
-  /** Also the node's colour. */
+  /** Kind of the object, and its colour. */
   readonly kind: string;
   readonly kindLabel: string;
   readonly icon: IconName;

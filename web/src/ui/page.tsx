@@ -3,11 +3,11 @@ import { type ReactNode, useEffect } from "react";
 interface PageProps {
   /** The name of the page, also of the browser's tab. */
   readonly title: string;
-  /** Beside the title: the state of an object. */
+  /** State of an object, beside the title. */
   readonly status?: ReactNode;
-  /** Above the title: the way back. */
+  /** Links above the title: the way back. */
   readonly above?: ReactNode;
-  /** Below the title: facts in a line. */
+  /** Facts in a line below the title. */
   readonly facts?: ReactNode;
   readonly actions?: ReactNode;
   /** A page whose content has a fixed height, such as a graph. */

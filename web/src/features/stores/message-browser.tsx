@@ -131,7 +131,7 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
   );
 }
 
-/** One PRINT at a time. Leaving the page ends it on the server. */
+/** Runs one PRINT at a time. Leaving the page ends it on the server. */
 function useReading() {
   const { client, currentContext } = useSession();
   const [rows, setRows] = useState(() => new StreamRows());
