@@ -34,7 +34,9 @@ def test_every_handler_module_is_registered() -> None:
     files = {path.stem for path in (ROOT / "src/headrace/statements").glob("*.py")}
     parts = {
         "__init__",
+        "accepted_properties",
         "base",
+        "completion",
         "dropping",
         "exclusive",
         "function_class",
@@ -42,6 +44,7 @@ def test_every_handler_module_is_registered() -> None:
         "relation_properties",
         "inference",
         "jar",
+        "language",
         "python_function",
         "query_names",
         "record_filter",
