@@ -52,7 +52,8 @@ class Checkpoints:
         if query.incarnation and not (path / WRITER).exists():
             try:
                 path.mkdir(parents=True, exist_ok=True)
-                write_atomically(path / WRITER, str(query.incarnation))
+                # With a letter: a number after the id is that of a bucket (ADR 68).
+                write_atomically(path / WRITER, f"v{query.incarnation}")
             except OSError as error:
                 raise copy_failure(error) from error
         return path

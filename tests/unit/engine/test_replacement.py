@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headrace.catalog.objects import QueryState
+from headrace.connectors.marks import writer_of
 from tests.unit.engine.conftest import plan
 
 if TYPE_CHECKING:
@@ -62,3 +64,19 @@ async def test_a_version_whose_store_is_away_is_tried_again(bench: Bench) -> Non
     stored = bench.stored_query(query)
     assert (stored.version, stored.sql) == (2, "changed")
     assert stored.restarts == 1
+
+
+async def test_a_version_that_starts_anew_is_another_writer_in_another_checkpoint(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("runs")
+    await bench.until(lambda: bench.engine.progress(query) is not None)
+    stored = bench.stored_query(query)
+    plan_of = plan("late").to_json()
+    bench.catalog.versions.replace(replace(stored, sql="changed", plan=plan_of, incarnation=2))
+    bench.engine.wake()
+    await bench.until(lambda: bench.stored_query(query).is_settled)
+    first, second = (Path(start["checkpoint"]) for start in bench.journal("start", query))
+    assert second.name == f"{first.name}.2"
+    assert writer_of(query, str(first)) == query
+    # Not the name of a bucket of the first incarnation, which ends with a number.
+    assert writer_of(query, str(second)) == f"{query}-v2"
