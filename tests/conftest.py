@@ -10,27 +10,23 @@ import os
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from harness.apicurio import Registry
 from harness.clickhouse import ClickHouseServer
+from harness.databricks import Workspace
+from harness.iceberg import Lake
 from harness.kafka import KafkaClient
 from harness.kinesis import KinesisClient, KinesisServer, MotoServer
 from harness.postgresql import PostgresServer
 from harness.process import HeadraceProcess
+from harness.s3 import S3Client
+from harness.snowflake import SnowflakeServer
 from harness.world import World, address
 from tests.failures import Failures
 from tests.seconds import Seconds, lengths_of
-
-if TYPE_CHECKING:
-    # Imported by the fixtures that use them: the clients of these stores take each process that runs tests two seconds.
-    from harness.databricks import Workspace
-    from harness.iceberg import Lake
-    from harness.s3 import S3Client
-    from harness.snowflake import SnowflakeServer
 
 # No deadline: a busy machine delays examples.
 settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -125,8 +121,6 @@ def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseS
 @pytest.fixture(scope="session")
 def snowflake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SnowflakeServer]:
     """A stand-in for Snowflake on loopback."""
-    from harness.snowflake import SnowflakeServer
-
     with SnowflakeServer(tmp_path_factory.mktemp("snowflake")) as server:
         yield server
 
@@ -134,8 +128,6 @@ def snowflake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SnowflakeSer
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Client]:
     """A stand-in for AWS S3 on loopback, and a client for a bucket of it."""
-    from harness.s3 import S3Client
-
     with MotoServer() as server:
         yield S3Client(server, "lake")
 
@@ -143,8 +135,6 @@ def s3() -> Iterator[S3Client]:
 @pytest.fixture(scope="session")
 def databricks(tmp_path_factory: pytest.TempPathFactory, s3: S3Client) -> Iterator[Workspace]:
     """A SQL warehouse over the bucket, on loopback."""
-    from harness.databricks import Workspace
-
     with Workspace(tmp_path_factory.mktemp("databricks"), s3) as workspace:
         yield workspace
 
@@ -152,8 +142,6 @@ def databricks(tmp_path_factory: pytest.TempPathFactory, s3: S3Client) -> Iterat
 @pytest.fixture(scope="session")
 def lake() -> Iterator[Lake]:
     """An Iceberg catalog, Glue, and the bucket under both, on loopback."""
-    from harness.iceberg import Lake
-
     with Lake() as lake:
         yield lake
 
