@@ -8,12 +8,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.doors import RestDoor
 from harness.kafka import KafkaClient
 from harness.patience import until
 from harness.process import HeadraceProcess
-from harness.slt import StatementError
 from harness.spark_cluster import SparkCluster
+from headrace.testing.door import RestDoor
+from headrace.testing.runner import StatementError
 
 pytestmark = [
     pytest.mark.spark,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from harness.doors import RestDoor
+from headrace.testing.door import RestDoor
 from harness.kafka import KafkaClient
 from harness.process import HeadraceProcess
 from tests.web.browser import PATIENCE_MS, sign_in
