@@ -96,11 +96,7 @@ def relocate(checkpoint: Path, target: Path, final: Path) -> None:
 
 
 def move_copy(checkpoint: Path, target: Path) -> None:
-    """Copy the checkpoint of a query that does not run to the folder in which it continues. A target that exists is what an earlier move
-    left, and is replaced; without a checkpoint there is none afterwards. Raises OSError."""
-    shutil.rmtree(target, ignore_errors=True)
-    if not checkpoint.is_dir():
-        return
+    """Copy the checkpoint of a query that does not run to the folder in which it continues. Raises OSError."""
     for part in parts_of(checkpoint):
         moved = target / part.relative_to(checkpoint)
         relocate(part, moved, moved)

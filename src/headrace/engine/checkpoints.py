@@ -22,6 +22,11 @@ def folder_name(query: Query) -> str:
     return f"{query.id}.{query.incarnation}" if query.incarnation else query.id
 
 
+def folders_of(query_id: str, folder: Path) -> list[Path]:
+    """Return the folders of all incarnations of a query that are in `folder`."""
+    return sorted(folder.glob(f"{query_id}*"))
+
+
 class Checkpoints:
     """The folders under `folder`, and under those of `elsewhere` for the compute pools that it names. Those of continuous queries stay, so
     that RESTART goes on after TERMINATE and after a crash, until the relation that the query writes is dropped.
@@ -65,7 +70,7 @@ class Checkpoints:
     def remove(self, query_id: str) -> None:
         """Delete the folders of a continuous query that is never to run again, if there are any."""
         for folder in (self._folder, *self._elsewhere().values()):
-            for path in folder.glob(f"{query_id}*"):
+            for path in folders_of(query_id, folder):
                 shutil.rmtree(path, ignore_errors=True)
 
     def remove_temporary(self, query_id: str, pool: str) -> None:

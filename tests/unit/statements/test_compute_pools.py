@@ -291,6 +291,9 @@ async def test_a_stopped_pool_moves_with_its_checkpoints_and_a_running_one_does_
     before = tmp_path / "data" / "checkpoints" / query.id
     (before / "commits").mkdir(parents=True)
     (before / "commits" / "0").write_text("v1")
+    # Another incarnation of the query: each keeps its checkpoint.
+    (before.with_name(f"{query.id}.2") / "commits").mkdir(parents=True)
+    (before.with_name(f"{query.id}.2") / "commits" / "7").write_text("v1")
     place = f"{master}, 'compute_pool.checkpoints' = 'file:{tmp_path}/mount'"
     with pytest.raises(UserError, match="when it is stopped") as refused:
         await shared.run(f"UPDATE COMPUTE_POOL p WITH ({place})")
@@ -298,6 +301,7 @@ async def test_a_stopped_pool_moves_with_its_checkpoints_and_a_running_one_does_
     await shared.run(f"STOP COMPUTE_POOL p; UPDATE COMPUTE_POOL p WITH ({place})")
     after = tmp_path / "mount" / shared.catalog.organization().id / query.id
     assert ((after / "commits" / "0").read_text(), before.exists()) == ("v1", False)
+    assert (after.with_name(f"{query.id}.2") / "commits" / "7").is_file()
     with pytest.raises(UserError, match="does not copy"):
         await shared.engine.take_backup()
     back = "'compute_pool.checkpoints' = NULL, 'compute_pool.master' = NULL"
