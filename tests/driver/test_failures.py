@@ -184,8 +184,10 @@ def test_a_record_that_the_broker_refuses_ends_the_query(
 
 
 def test_a_full_disk_is_reported_and_waited_for(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoints" / "q"
+    checkpoint.parent.mkdir()
     start = StartQuery(
-        query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint=str(tmp_path / "q")
+        query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint=str(checkpoint)
     )
     with pytest.raises(OSError, match="No space left") as caught:
         Path("/dev/full").write_bytes(b"x")
@@ -195,8 +197,8 @@ def test_a_full_disk_is_reported_and_waited_for(tmp_path: Path) -> None:
         in classified.message
     )
     assert (classified.sqlstate, classified.domain) == ("53000", "external")
-    text = f"java.io.FileNotFoundException: {tmp_path}/q/offsets/.3.tmp (No space left on device)"
-    assert "checkpoints/" in classify(RuntimeError(text), start).message
+    text = f"java.io.FileNotFoundException: {checkpoint}/offsets/.3.tmp (No space left on device)"
+    assert "checkpoints/ in the data directory" in classify(RuntimeError(text), start).message
     # DuckDB's, which comes back from the server.
     view = InternalError('IO Error: Could not write file "/d/views.duckdb.wal": No space left on device')
     assert "views.duckdb" in classify(view, start).message

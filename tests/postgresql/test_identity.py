@@ -6,14 +6,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from harness.patience import until
 from harness.postgresql import PostgresServer
 from headrace.connectors.postgresql import reader, replication
 from headrace.connectors.postgresql.changes import Change, Table
+from headrace.connectors.postgresql.connection import Connection
 from headrace.connectors.postgresql.identity import end_of_timeline
 from headrace.connectors.postgresql.reader import TableReader
 from headrace.connectors.postgresql.snapshot import Progress
@@ -69,7 +72,16 @@ def slots(postgresql: PostgresServer, *names: str) -> Iterator[None]:
     finally:
         with postgresql.connect() as connection:
             for name in names:
-                replication.drop(connection, name)
+                until(partial(_dropped, connection, name), f"the end of the reader of the slot {name}")
+
+
+def _dropped(connection: Connection, name: str) -> bool:
+    try:
+        replication.drop(connection, name)
+    except psycopg.errors.ObjectInUse:
+        # The reader is closed, which a busy server notices later.
+        return False
+    return True
 
 
 def test_a_slot_that_was_moved_between_reads(
