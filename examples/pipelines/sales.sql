@@ -8,8 +8,8 @@ SELECT window_start, window_end, item, COUNT(*) AS orders, SUM(price) AS revenue
 FROM TUMBLE(orders, SIZE 1 MINUTE) WITH ('starting.position' = 'earliest')
 GROUP BY window_start, window_end, item;
 
--- The expensive orders, for people who call customers.
-CREATE STREAM large_orders WITH ('topic' = 'large_orders') AS
+-- The expensive orders, for people who call customers: each once, whatever fails.
+CREATE STREAM large_orders WITH ('topic' = 'large_orders', 'delivery.guarantee' = 'exactly_once') AS
 SELECT orderid, item, price FROM orders WITH ('starting.position' = 'earliest') WHERE price >= 100;
 
 CREATE MATERIALIZED VIEW best_sellers AS
