@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from headrace.connectors.postgresql.columns import arrow_type, column, json_row
+from headrace.connectors.arrow_types import arrow_type
+from headrace.connectors.postgresql.columns import column, json_row
 from headrace.connectors.postgresql.types import changes
 from headrace.core.types import parse_type
 

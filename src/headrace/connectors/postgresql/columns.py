@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyarrow import compute
 
+from headrace.connectors.arrow_types import arrow_type
 from headrace.core.types import (
     Array,
     DataType,
-    Decimal,
     Map,
     Primitive,
     Struct,
@@ -27,40 +27,9 @@ from headrace.core.types import (
 Texts: TypeAlias = Sequence[str | None] | pa.Array
 """PostgreSQL's texts of a column; an Array of strings spares a walk through them where a type needs none."""
 
-_PRIMITIVES = {
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "DATE": pa.date32(),
-    "BOOLEAN": pa.bool_(),
-    "BYTES": pa.binary(),
-}
 _BOOLEANS = {"t": True, "f": False, "true": True, "false": False, None: None}
 _BOOL_OID, _NUMBER_OIDS = 16, frozenset((20, 21, 23, 26, 700, 701, 1700))
 _ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"]+)|([{},])', re.DOTALL)
-
-
-def arrow_type(kind: DataType) -> pa.DataType:
-    """Return Spark's Arrow type for `formats.types.spark_type`."""
-    match kind:
-        case Primitive(name):
-            return _PRIMITIVES[name]
-        case Varchar():
-            return pa.string()
-        case Decimal(precision, scale):
-            return pa.decimal128(precision, scale)
-        case Timestamp():
-            return pa.timestamp("us", "UTC")
-        case Array(element):
-            return pa.list_(arrow_type(element))
-        case Map(key, value):
-            return pa.map_(arrow_type(key), arrow_type(value))
-        case Struct(fields):
-            return pa.struct([(name, arrow_type(field)) for name, field in fields])
-    raise TypeError(f"no Arrow type for {kind}")
 
 
 def column(texts: Texts, kind: DataType) -> pa.Array:

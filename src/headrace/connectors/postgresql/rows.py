@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import compute
 
+from headrace.connectors.arrow_types import arrow_type
 from headrace.connectors.postgresql import columns
 from headrace.connectors.postgresql.changes import Change, Row, Table
 from headrace.connectors.postgresql.snapshot import Rows
@@ -151,7 +152,7 @@ def _envelope(layout: Layout, column: Column, changes: Sequence[Change] | Rows, 
     is_before = column.name == "before"
     if isinstance(changes, Rows) and isinstance(column.type, Struct):
         if is_before:
-            return pa.nulls(len(changes), columns.arrow_type(column.type))
+            return pa.nulls(len(changes), arrow_type(column.type))
         return columns.struct(_columns(changes, column.type.fields))
     single = list(changes)
     images = [change.before if is_before else change.after for change in single]
@@ -161,7 +162,7 @@ def _envelope(layout: Layout, column: Column, changes: Sequence[Change] | Rows, 
         None if row is None else columns.json_row(change.table.columns, change.table.type_oids, row)
         for change, row in zip(single, images, strict=True)
     ]
-    return pa.array(texts, pa.string()).cast(columns.arrow_type(column.type))
+    return pa.array(texts, pa.string()).cast(arrow_type(column.type))
 
 
 def _columns(rows: Rows, typed: Iterable[tuple[str, DataType]]) -> dict[str, pa.Array]:
@@ -174,7 +175,7 @@ def _columns(rows: Rows, typed: Iterable[tuple[str, DataType]]) -> dict[str, pa.
 def _image(kind: Struct, images: Sequence[Row | None], changes: Sequence[Change]) -> pa.Array:
     missing = [row is None for row in images]
     if all(missing):
-        return pa.nulls(len(images), columns.arrow_type(kind))
+        return pa.nulls(len(images), arrow_type(kind))
     table = changes[0].table
     children = {
         name: _converted(table, name, field, [None if row is None else row[place] for row in images])
