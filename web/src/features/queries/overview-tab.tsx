@@ -91,6 +91,18 @@ function Charts({ history }: { readonly history: History }) {
   const { times } = history;
   const one = (label: string, values: History["inputRate"]) =>
     [{ label, colour: "--accent", values }] as const;
+  // Charts of what many queries do not have.
+  const optional = [
+    {
+      title: "Watermark behind the clock",
+      label: "behind",
+      values: history.watermarkLagS,
+      format: (value: number | null) => spanText(value === null ? null : value * 1000),
+    },
+    { title: "Rows in the state", label: "rows", values: history.stateRows, format: compactText },
+    { title: "Size of the state", label: "bytes", values: history.stateBytes, format: bytesText },
+    { title: "Backlog in the sources", label: "bytes", values: history.backlogBytes, format: bytesText },
+  ];
   return (
     <div className="charts">
       <Chart
@@ -110,42 +122,18 @@ function Charts({ history }: { readonly history: History }) {
         format={spanText}
         series={one("duration", history.batchMs)}
       />
-      {isFlat(history.watermarkLagS) ? null : (
-        <Chart
-          title="Watermark behind the clock"
-          times={times}
-          syncKey="query"
-          format={(value) => spanText(value === null ? null : value * 1000)}
-          series={one("behind", history.watermarkLagS)}
-        />
-      )}
-      {isFlat(history.stateRows) ? null : (
-        <Chart
-          title="Rows in the state"
-          times={times}
-          syncKey="query"
-          format={compactText}
-          series={one("rows", history.stateRows)}
-        />
-      )}
-      {isFlat(history.stateBytes) ? null : (
-        <Chart
-          title="Size of the state"
-          times={times}
-          syncKey="query"
-          format={bytesText}
-          series={one("bytes", history.stateBytes)}
-        />
-      )}
-      {isFlat(history.backlogBytes) ? null : (
-        <Chart
-          title="Backlog in the sources"
-          times={times}
-          syncKey="query"
-          format={bytesText}
-          series={one("bytes", history.backlogBytes)}
-        />
-      )}
+      {optional
+        .filter(({ values }) => !isFlat(values))
+        .map(({ title, label, values, format }) => (
+          <Chart
+            key={title}
+            title={title}
+            times={times}
+            syncKey="query"
+            format={format}
+            series={one(label, values)}
+          />
+        ))}
     </div>
   );
 }
