@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.catalog.objects import Query
 from headrace.connectors.marks import WRITER
 from headrace.core.atomic_file import write_atomically
-from headrace.engine.checkpoint_copy import copy_failure
+from headrace.engine.checkpoint_copy import copy_failure, move_copy
 
 ASIDE = "checkpoints.aside"
 """Beside the folder of the checkpoints; each is `<seconds since 1970>-<query id>` there."""
@@ -25,6 +25,28 @@ def folder_name(query: Query) -> str:
 def folders_of(query_id: str, folder: Path) -> list[Path]:
     """Return the folders of all incarnations of a query that are in `folder`."""
     return sorted(folder.glob(f"{query_id}*"))
+
+
+def copy_checkpoints(query_ids: Collection[str], source: Path, target: Path) -> None:
+    """Copy the folders of queries that do not run from one folder to another.
+
+    Raises UserError XX001, ExternalError 53000 as `copy_failure`, and then leaves nothing of use.
+    """
+    # What an earlier move left is not to be continued.
+    remove_checkpoints(query_ids, target)
+    try:
+        for query_id in query_ids:
+            for path in folders_of(query_id, source):
+                move_copy(path, target / path.name)
+    except OSError as error:
+        raise copy_failure(error) from error
+
+
+def remove_checkpoints(query_ids: Collection[str], folder: Path) -> None:
+    """Remove the folders of queries that are in `folder`."""
+    for query_id in query_ids:
+        for path in folders_of(query_id, folder):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 class Checkpoints:
@@ -70,8 +92,7 @@ class Checkpoints:
     def remove(self, query_id: str) -> None:
         """Delete the folders of a continuous query that is never to run again, if there are any."""
         for folder in (self._folder, *self._elsewhere().values()):
-            for path in folders_of(query_id, folder):
-                shutil.rmtree(path, ignore_errors=True)
+            remove_checkpoints([query_id], folder)
 
     def remove_temporary(self, query_id: str, pool: str) -> None:
         """Delete the folder of an interactive query, if there is one."""

@@ -8,7 +8,7 @@ import datetime
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,8 +25,8 @@ from headrace.core.settings import Settings
 from headrace.core.signals import Signal
 from headrace.engine.alerts import Alerts
 from headrace.engine.backups import Backup, Backups
-from headrace.engine.checkpoint_copy import Border, copy_failure, move_copy, place_checkpoint
-from headrace.engine.checkpoints import Checkpoints, folders_of
+from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
+from headrace.engine.checkpoints import Checkpoints, copy_checkpoints, remove_checkpoints
 from headrace.engine.copies import Copies
 from headrace.engine.drivers import Drivers, usable_pool
 from headrace.engine.findings import Finding
@@ -159,24 +159,13 @@ class Engine:
     async def copy_checkpoints(
         self, queries: Collection[Query], before: ComputePool, after: ComputePool
     ) -> None:
-        """Copy the checkpoints of queries that do not run to the folder that their pool is to have.
-
-        Raises UserError XX001, ExternalError 53000 as `copy_failure`, and then leaves nothing of use.
-        """
-        source, target = self._folder(before), self._folder(after)
-        try:
-            for query in queries:
-                # What an earlier move left is not to be continued.
-                await asyncio.to_thread(_remove, folders_of(query.id, target))
-                for path in folders_of(query.id, source):
-                    await asyncio.to_thread(move_copy, path, target / path.name)
-        except OSError as error:
-            raise copy_failure(error) from error
+        """Copy the checkpoints of queries that do not run to the folder that their pool is to have. Raises as `copy_checkpoints`."""
+        folders = self._folder(before), self._folder(after)
+        await asyncio.to_thread(copy_checkpoints, [query.id for query in queries], *folders)
 
     async def remove_checkpoints(self, queries: Collection[Query], pool: ComputePool) -> None:
         """Remove the checkpoints of queries from the folder that their pool had."""
-        for query in queries:
-            await asyncio.to_thread(_remove, folders_of(query.id, self._folder(pool)))
+        await asyncio.to_thread(remove_checkpoints, [query.id for query in queries], self._folder(pool))
 
     def _folder(self, pool: ComputePool) -> Path:
         """Return the folder of a pool's checkpoints: the server's, or one of this catalog's own in the folder that the pool names."""
@@ -460,8 +449,3 @@ class Engine:
         except ExternalError as error:
             # The next start does it.
             log.warning("view_store_away", reason=error.message)
-
-
-def _remove(folders: Iterable[Path]) -> None:
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
