@@ -113,7 +113,6 @@ class Engine:
     async def start(self) -> None:
         """Begin; returns before any driver runs. Pools that are to run start theirs at once, so that they are warm when needed."""
         await asyncio.to_thread(self._clean_up)
-        self.views.warm_up()
         self._warn_of_memory()
         self._supervisor.start()
         self._drivers.start()

@@ -88,6 +88,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
             await life.enter_async_context(wired.audit_kept)
             life.push_async_callback(wired.engine.stop)
             await wired.engine.start()
+            wired.engine.views.warm_up()  # the first snapshot SELECT finds a worker
             open_connections = Connections()
             if postgres is not None:
                 await life.enter_async_context(wired.postgres.listening(postgres, tls, open_connections))

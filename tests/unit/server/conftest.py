@@ -7,12 +7,21 @@ from pathlib import Path
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 from fastapi import FastAPI
 
+from headrace.catalog import passwords
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
 from tests.unit.server.scripted import TOKENS, ScriptedStatements, download, serving
+
+
+@pytest.fixture(autouse=True)
+def _light_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Argon2id at its least cost: a hash of the product deliberately takes 64 MiB, and these tests hash hundreds of times."""
+    monkeypatch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    passwords._nobodys.cache_clear()
 
 
 @pytest.fixture
