@@ -1,4 +1,4 @@
-"""The demonstrations, as `make demo ONCE=1` runs them but with fewer flights, in `make faults` with a kill -9 in the middle."""
+"""The demonstrations, as `make demo ONCE=1` runs them but with fewer flights; in `make faults` the lake's, and a kill -9 in the middle."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def test_every_sink_is_right_after_a_kill(victim: str, tmp_path: Path) -> None:
     assert said.count(" yes ") == 5, said[-4000:]
 
 
+@pytest.mark.faults
 @pytest.mark.xdist_group("demo of the lake")
 def test_the_flights_are_in_the_tables_of_the_lake(tmp_path: Path) -> None:
     said = _demo(tmp_path, "--lake", "--rows", "5000")

@@ -63,7 +63,7 @@ DEATHS: Mapping[str, Death] = {
 }
 
 
-@pytest.mark.parametrize("kind", some(DEATHS, 2))
+@pytest.mark.parametrize("kind", some(DEATHS))
 def test_nothing_is_lost_or_doubled_when_the_driver_is_killed_inside_a_batch(
     kind: str, request: pytest.FixtureRequest, kafka: KafkaClient, tmp_path: Path, seed: str
 ) -> None:
