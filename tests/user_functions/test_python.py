@@ -46,6 +46,10 @@ def doubled(numbers):
 def short(numbers):
     return numbers[:1]
 
+def inverse(numbers):
+    import pyarrow.compute
+    return pyarrow.compute.divide(10, numbers)
+
 def wrong(kind):
     return {"number": 1, "text": "text", "fraction": 1.5, "huge": 1 << 70}[kind]
 
@@ -216,6 +220,30 @@ def test_nothing_but_its_own_is_in_reach(python: Declare, tmp_path: Path) -> Non
         ):
             with pytest.raises(
                 CallError, match=r"PermissionError|MemoryError|ValueError|ModuleNotFoundError"
+def test_each_row_that_fails_is_reported_and_the_others_have_their_results(python: Declare) -> None:
+    longer = python("longer", ["VARCHAR", "INTEGER"], "VARCHAR")
+    assert longer.attempts(("a", 2), ("a", -1), ("b", 1)) == [
+        ("aa", None),
+        (None, "ValueError: -1 is negative\0at longer (line 9)"),
+        ("b", None),
+    ]
+    wrong = python("wrong", ["VARCHAR"], "BIGINT").attempts(
+        ("number",), ("fraction",), ("huge",), ("number",)
+    )
+    assert [result for result, _ in wrong] == [1, None, None, 1]
+    assert "it returned 1.5, which is not of the declared type" in (wrong[1][1] or "")
+    inverse = python("inverse", ["BIGINT"], "BIGINT", kind="vectorized").attempts((5,), (0,), (None,), (2,))
+    assert [result for result, _ in inverse] == [2, None, None, 5]
+    assert [failure and failure.partition("\0")[0] for _, failure in inverse] == [
+        None,
+        "pyarrow.lib.ArrowInvalid: divide by zero",
+        None,
+        None,
+    ]
+    words = python("words", ["VARCHAR"], "ARRAY<STRUCT<word VARCHAR, length INTEGER>>", kind="table")
+    assert words.attempts(("a",)) == [([{"word": "a", "length": 1}], None)]
+
+
             ):
                 escape(attempt)
     assert escape(("libc", str(os.getpid()))) == ["(-1, 1)"]

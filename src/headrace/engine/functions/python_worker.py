@@ -38,7 +38,11 @@ class _Failure(Exception):  # noqa: N818 - names what happened
         self.trace = "\n".join(f"at {frame.name} (line {frame.lineno})" for frame in frames[-_FRAMES_MAX:])
 
     def content(self) -> bytes:
-        return _NUMBER.pack(self.row) + f"{self.message}\0{self.trace}".encode(errors="replace")
+        return _NUMBER.pack(self.row) + self.text.encode()
+
+    @property
+    def text(self) -> str:
+        return f"{self.message}\0{self.trace}".encode(errors="replace").decode()
 
 
 class _Function:
@@ -53,17 +57,58 @@ class _Function:
         self._type = field.type
 
     def call(self, batch: Any) -> Any:
-        """Return the results of a batch as an array."""
+        """Return the results of a batch as an array. Raises _Failure of the first row that fails."""
         if self._kind == "vectorized":
             return self._vectorized(batch)
-        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
-        rows = zip(*columns, strict=True) if columns else (() for _ in range(batch.num_rows))
-        results = []
-        for row, arguments in enumerate(rows):
+        return self._array([self._attempt(row, arguments, None) for row, arguments in self._rows(batch)])
+
+    def attempts(self, batch: Any) -> tuple[Any, Any]:
+        """Return the results of all rows, NULL for those that fail, and the texts of the failures.
+
+        A vectorized function that fails is called once more for each row alone, which shows the rows that fail.
+        """
+        failures: list[str | None] = [None] * batch.num_rows
+        texts = self._pyarrow.string()
+        if self._kind == "vectorized":
             try:
-                results.append(self._result(arguments))
-            except Exception as error:  # noqa: BLE001 - the user's
-                raise _Failure(row, error) from None
+                return self._vectorized(batch), self._pyarrow.array(failures, texts)
+            except _Failure:
+                parts = [self._part(batch.slice(row, 1), row, failures) for row in range(batch.num_rows)]
+            return self._pyarrow.concat_arrays(parts), self._pyarrow.array(failures, texts)
+        results = [self._attempt(row, arguments, failures) for row, arguments in self._rows(batch)]
+        try:
+            return self._array(results), self._pyarrow.array(failures, texts)
+        except _Failure:
+            for row, result in enumerate(results):
+                try:
+                    self._array([result])
+                except _Failure as failure:
+                    failures[row], results[row] = failure.text, None
+            return self._array(results), self._pyarrow.array(failures, texts)
+
+    def _part(self, row: Any, number: int, failures: list[str | None]) -> Any:
+        try:
+            return self._vectorized(row)
+        except _Failure as failure:
+            failures[number] = failure.text
+            return self._pyarrow.nulls(1, self._type)
+
+    def _rows(self, batch: Any) -> Any:
+        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
+        return enumerate(zip(*columns, strict=True) if columns else [()] * batch.num_rows)
+
+    def _attempt(self, row: int, arguments: tuple[Any, ...], failures: list[str | None] | None) -> Any:
+        """Return the result of a row. Its failure goes into `failures`; it is raised without them."""
+        try:
+            return self._result(arguments)
+        except Exception as error:  # noqa: BLE001 - the user's
+            failure = _Failure(row, error)
+            if failures is None:
+                raise failure from None
+            failures[row] = failure.text
+            return None
+
+    def _array(self, results: list[Any]) -> Any:
         whole = self._pyarrow.types.is_integer(self._type)
         if whole and any(isinstance(result, float) for result in results):
             # Arrow would cut the fraction off.
@@ -139,7 +184,7 @@ def main(site: str, module: str) -> None:
                 functions[number] = _declared(content[_NUMBER.size :], module, entries)
                 answer = b"repeatable"
             else:
-                answer = _called(functions[number], content[_NUMBER.size :])
+                answer = _called(functions[number], content[_NUMBER.size :], keeps_failures=kind == b"T")
             sink.write(_HEADER.pack(b"O", len(answer)) + answer)
         except Exception as error:  # noqa: BLE001 - also what values of a type do
             answer = (error if isinstance(error, _Failure) else _Failure(-1, error)).content()
@@ -184,11 +229,12 @@ def _declared(content: bytes, module: str, entries: dict[str, Any]) -> _Function
     return _Function(facts["kind"], entry, schema.field(len(schema) - 1))
 
 
-def _called(function: _Function, content: bytes) -> bytes:
+def _called(function: _Function, content: bytes, *, keeps_failures: bool) -> bytes:
     import pyarrow
 
     (batch,) = pyarrow.ipc.open_stream(content)
-    results = pyarrow.RecordBatch.from_arrays([function.call(batch)], ["result"])
+    columns = function.attempts(batch) if keeps_failures else (function.call(batch),)
+    results = pyarrow.RecordBatch.from_arrays(list(columns), ["result", "failure"][: len(columns)])
     with io.BytesIO() as file:
         with pyarrow.ipc.new_stream(file, results.schema) as stream:
             stream.write_batch(results)
