@@ -63,6 +63,11 @@ def test_the_overload_of_the_declared_types_is_called(called: Declare) -> None:
     assert called("Shorten", ["BIGINT"], "BIGINT").declare() is True
 
 
+def test_libraries_are_in_a_jar_of_their_own_and_clash_with_none_of_the_worker(called: Declare) -> None:
+    # The worker has a class of Jackson by that name, too.
+    assert called("Greets", ["VARCHAR"], "VARCHAR")(("ann",)) == ["hello ann of its own Jackson"]
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "result", "argument", "message"),
     [

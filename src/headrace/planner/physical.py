@@ -557,8 +557,9 @@ class Grouping(_Data):
 class UserFunction(_Data):
     """A function of a user that the texts of the plan call by `headrace_call('id', …)`.
 
-    `digest` is the SHA-256 of its code, in which `class_name` is what is called; `arguments` and `result` are the types of the call (of an
-    aggregate: one ARRAY with the parameters of each row; of a table function: an ARRAY of its rows). The id changes with all of this.
+    `digest` has the SHA-256 of each file of its code, with a plus sign between them, in the first of which `class_name` is what is
+    called; `arguments` and `result` are the types of the call (of an aggregate: one ARRAY with the parameters of each row; of a table
+    function: an ARRAY of its rows). The id changes with all of this.
     """
 
     id: str

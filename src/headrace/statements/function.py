@@ -195,14 +195,14 @@ def _completed(function: UserFunction, statement: CreateFunction, run: Execution
     if source is None:
         return function
     try:
-        content = run.catalog.file_of(source)
+        content, library = run.catalog.file_of(source), run.catalog.library_of(source)
     except UserError:
         if run.checking:
             # An earlier statement of the application creates the source, so its file is not stored yet.
             return function
         raise
     try:
-        known = jar.checked_class(content, function)
+        known = jar.checked_class(content, function, library)
     except HeadraceError as error:
         error.span = statement.properties.span(CLASS.name)
         raise

@@ -147,7 +147,7 @@ class FunctionRuntime:
             yield lent
             fit = True
         finally:
-            for digest, worker in workers:
+            for code, worker in workers:
                 if fit:
                     self._keep(digest, scope, worker)
                 else:
@@ -219,17 +219,17 @@ class FunctionRuntime:
 
     def _java(self, function: UserFunction) -> dict[str, object]:
         memory_mb = self._settings.functions_memory_mb
-        home, class_path, jar = java_runtime().home, _class_path(), self._code(function, "jar")
+        home, class_path, jars = java_runtime().home, _class_path(), self._code(function, "jar")
         heap = [f"-Xmx{memory_mb}m", f"-XX:MaxDirectMemorySize={memory_mb}m"]
         libraries = os.pathsep.join(map(str, class_path))
         return {
-            "command": [str(home / "bin" / "java"), *heap, *_JAVA_OPTIONS, "-cp", libraries, _MAIN, str(jar)],
-            "read": [str(home.resolve()), *map(str, class_path), str(jar), *_SYSTEM],
+            "command": [str(home / "bin" / "java"), *heap, *_JAVA_OPTIONS, "-cp", libraries, _MAIN, *jars],
+            "read": [str(home.resolve()), *map(str, class_path), *jars, *_SYSTEM],
             "memory_mb": 2 * memory_mb + _OVERHEAD_MB,
         }
 
     def _python(self, function: UserFunction) -> dict[str, object]:
-        module, site = self._code(function, "py"), Path(pyarrow.__file__).parent.parent
+        (module,), site = self._code(function, "py"), Path(pyarrow.__file__).parent.parent
         interpreter = Path(sys.executable)
         installed = {str(Path(path).resolve()) for path in (sys.base_prefix, sys.base_exec_prefix)}
         arrow = [str(path) for name in ("pyarrow*", "tzdata") for path in site.glob(name)]
@@ -239,12 +239,15 @@ class FunctionRuntime:
             "memory_mb": self._settings.functions_memory_mb + _PYTHON_OVERHEAD_MB,
         }
 
-    def _code(self, function: UserFunction, ending: str) -> Path:
-        """Return the file with the function's code; it is written once, under its digest."""
-        path = self._folder / f"{function.digest}.{ending}"
+    def _code(self, function: UserFunction, ending: str) -> list[str]:
+        """Return the files with the function's code; each is written once, under its digest."""
+        return [str(self._file(function, digest, ending)) for digest in function.digest.split("+")]
+
+    def _file(self, function: UserFunction, digest: str, ending: str) -> Path:
+        path = self._folder / f"{digest}.{ending}"
         if path.is_file():
             return path
-        content = self._read(function.digest)
+        content = self._read(digest)
         if content is None:
             raise UserError(
                 SqlState.FUNCTION_SOURCE_NOT_FOUND,
