@@ -87,8 +87,8 @@ DETERMINISTIC = PropertySpec(
     default="true",
 )
 _OF_JAVA = (SOURCE, CLASS, EGRESS)
-_OF_PYTHON = (HANDLER, VECTORIZED, DETERMINISTIC)
-PROPERTIES = (*_OF_JAVA, *_OF_PYTHON)
+_OF_PYTHON = (HANDLER, VECTORIZED, DETERMINISTIC, EGRESS)
+PROPERTIES = (SOURCE, CLASS, HANDLER, VECTORIZED, DETERMINISTIC, EGRESS)
 
 
 def _creation(statement: CreateFunction, run: Execution) -> Iterator[Requirement]:
@@ -146,6 +146,7 @@ def _declared(statement: CreateFunction, run: Execution) -> UserFunction:
             None,
             reader.take(HANDLER) or statement.name.name,
             *common,
+            reader.take(EGRESS) or (),
             repeatable=True if repeatable is None else repeatable,
             language=Language.PYTHON,
             code=textwrap.dedent(statement.code).strip("\n"),

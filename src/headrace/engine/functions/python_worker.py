@@ -1,4 +1,6 @@
-"""Process that runs the functions of one Python module (ADR 58): `python python_worker.py SITE MODULE`, the folder of pyarrow and the file.
+"""Process that runs the functions of one Python module (ADR 58): `python python_worker.py SITE MODULE [PROXY]`.
+
+The arguments are the folder of pyarrow, the file, and the descriptor of a connection to the proxy through which `socket` connects (ADR 78).
 
 Speaks the protocol of `FunctionWorker.scala`. Imports the standard library and pyarrow only, and is run by its path: it sees nothing else.
 A scalar function is called with the values of each row, or once with Arrow arrays if it is vectorized; a table function yields the rows of
@@ -7,6 +9,7 @@ each row; an aggregate is a class whose `accumulate` gets the values of each row
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import io
 import os
@@ -37,12 +40,12 @@ class _Failure(Exception):  # noqa: N818 - names what happened
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _MODULE]
         self.trace = "\n".join(f"at {frame.name} (line {frame.lineno})" for frame in frames[-_FRAMES_MAX:])
 
-    def content(self) -> bytes:
-        return _NUMBER.pack(self.row) + self.text.encode()
-
     @property
     def text(self) -> str:
         return f"{self.message}\0{self.trace}".encode(errors="replace").decode()
+
+    def content(self) -> bytes:
+        return _NUMBER.pack(self.row) + self.text.encode()
 
 
 class _Function:
@@ -165,7 +168,7 @@ class _Function:
         return _Failure(-1, TypeError("its results are not of the declared type"))
 
 
-def main(site: str, module: str) -> None:
+def main(site: str, module: str, proxy: str | None = None) -> None:
     """Answer frames until standard input ends, also while a function runs."""
     source, sink = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
     # What a function prints goes to standard error, never between the frames.
@@ -174,6 +177,8 @@ def main(site: str, module: str) -> None:
     frames: queue.SimpleQueue[tuple[bytes, bytes]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, frames), daemon=True).start()
     _load_arrow(site)
+    if proxy is not None:
+        _connect_through(int(proxy))
     functions: dict[int, _Function] = {}
     entries: dict[str, Any] = {}
     while True:
@@ -203,6 +208,52 @@ def _load_arrow(site: str) -> None:
     zoneinfo.reset_tzpath([*zoneinfo.TZPATH, f"{site}/tzdata/zoneinfo"])
     sys.modules["pyarrow"] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+
+
+def _connect_through(descriptor: int) -> None:
+    """Let `socket` connect through the proxy: this process has no system call that opens a connection or asks for an address."""
+    import json
+    import socket
+
+    proxy, lock = socket.socket(fileno=descriptor), threading.Lock()
+
+    def requested(request: dict[str, Any]) -> int:
+        with lock:
+            proxy.send(json.dumps(request).encode())
+            answer, descriptors, _, _ = socket.recv_fds(proxy, 1 << 16, 1)
+        if not descriptors:
+            raise PermissionError(errno.EACCES, json.loads(answer)["error"])
+        return descriptors[0]
+
+    class Socket(socket.socket):
+        def __init__(
+            self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None
+        ) -> None:
+            if fileno is None:
+                if family == socket.AF_UNIX or type not in (-1, socket.SOCK_STREAM):
+                    raise PermissionError(errno.EACCES, "a function has connections by TCP only")
+                fileno = requested({})
+            super().__init__(family, type, proto, fileno)
+
+        def connect(self, address: Any) -> None:
+            connected = requested({"host": address[0], "port": address[1]})
+            os.dup2(connected, self.fileno(), inheritable=False)
+            os.close(connected)
+            self.settimeout(self.gettimeout())
+
+        def connect_ex(self, address: Any) -> int:
+            try:
+                self.connect(address)
+            except OSError as error:
+                return error.errno or errno.ECONNREFUSED
+            return 0
+
+    def getaddrinfo(host: Any, port: Any, *_args: Any, **_words: Any) -> list[Any]:
+        # The proxy looks a name up, once for each connection: no other address than the one that it has checked is used.
+        name = host.decode() if isinstance(host, bytes) else host
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (name, int(port or 0)))]
+
+    socket.socket, socket.getaddrinfo = Socket, getaddrinfo  # type: ignore[misc]
 
 
 def _read(source: Any, frames: queue.SimpleQueue[tuple[bytes, bytes]]) -> None:
@@ -242,4 +293,4 @@ def _called(function: _Function, content: bytes, *, keeps_failures: bool) -> byt
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])
