@@ -10,7 +10,7 @@ for the files that have it, and `${registry_server}` that URL without its path.
     $ registry stops                    ${registry_front}, by which the files reach the registry, answers no more
     $ descriptors NAME                  a descriptor source of the `.proto` file that follows
     $ jar NAME ENTRY…                   a function source of a JAR with these classes, which have no code
-    $ functions NAME                    a function source of the JAR of tests/user_functions
+    $ functions NAME                    a function source of the JARs of tests/user_functions
     $ split NAME NUMBER                 split a shard of a stream of the Kinesis stand-in
     $ refuse OPERATION CODE             from now on it refuses the requests of an operation so; `$ refuse nothing`
     $ file KEY                          put a file of the lines that follow into the bucket of the S3 stand-in; of a name in .parquet or
@@ -33,7 +33,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from harness.apicurio import register
 from harness.jar import jar_of
-from harness.java_functions import functions_jar
+from harness.java_functions import functions_jar, libraries_jar
 from harness.patience import PATIENCE
 from headrace.formats.protobuf_text import parse_proto
 from headrace.testing import runner
@@ -140,8 +140,9 @@ class Runner(runner.Runner):
         self._door.execute(f"CREATE FUNCTION_SOURCE {name} FROM '@/y/x.jar';", {"x.jar": jar_of(*classes)})
 
     def _functions(self, record: Record) -> None:
-        files = {"x.jar": functions_jar()}
-        self._door.execute(f"CREATE FUNCTION_SOURCE {record.words[1]} FROM '@/y/x.jar';", files)
+        files = {"x.jar": functions_jar(), "y.jar": libraries_jar()}
+        properties = "'file' = '@/y/x.jar', 'lib' = '@/y/y.jar'"
+        self._door.execute(f"CREATE FUNCTION_SOURCE {record.words[1]} WITH ({properties});", files)
 
     def _sql_of(self, record: Record) -> None:
         servers = {

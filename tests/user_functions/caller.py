@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,3 +43,21 @@ class Called:
         )
         values: list[Any] = answer.to_pylist()
         return values
+
+    def attempts(self, *rows: tuple[Any, ...]) -> list[tuple[Any, str | None]]:
+        """Return the result and the failure of each row, as the driver asks for them where a failure does not end the query."""
+        if not self.declared:
+            self.declare()
+        columns = [
+            pyarrow.array([row[index] for row in rows], arrow_type(kind))
+            for index, kind in enumerate(self.parameters)
+        ]
+        batch = pyarrow.RecordBatch.from_arrays(columns, [f"a{index}" for index in range(len(columns))])
+        with io.BytesIO() as file:
+            file.write(struct.pack(">i", self.function.number))
+            with pyarrow.ipc.new_stream(file, batch.schema) as stream:
+                stream.write_batch(batch)
+            answer = self.worker._exchange(b"T", file.getvalue(), self.timeout_s)
+        (results,) = pyarrow.ipc.open_stream(answer)
+        results.validate(full=True)
+        return list(zip(results.column(0).to_pylist(), results.column(1).to_pylist(), strict=True))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.java_functions import functions_jar
+from harness.java_functions import functions_jar, libraries_jar
 from headrace.core.settings import Settings
 from headrace.core.types import parse_type
 from headrace.engine.functions.protocol import FunctionWorker
@@ -22,9 +22,10 @@ TIMEOUT_MS = 20_000
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Iterator[FunctionRuntime]:
-    """Return a runtime whose only function source is the JAR of the tests."""
+    """Return a runtime whose only function source has the JARs of the tests."""
     settings = Settings(data_dir=tmp_path, functions_timeout_ms=TIMEOUT_MS)
-    started = FunctionRuntime(settings, lambda _digest: functions_jar())
+    files = {hashlib.sha256(jar).hexdigest(): jar for jar in (functions_jar(), libraries_jar())}
+    started = FunctionRuntime(settings, files.get)
     yield started
     started.close()
 
@@ -38,7 +39,9 @@ def called(runtime: FunctionRuntime) -> Iterator[Callable[..., Called]]:
             function = UserFunction(
                 id=name,
                 signature=f"{name}({', '.join(parameters)})",
-                digest=hashlib.sha256(functions_jar()).hexdigest(),
+                digest="+".join(
+                    hashlib.sha256(jar).hexdigest() for jar in (functions_jar(), libraries_jar())
+                ),
                 language="java",
                 class_name=f"com.example.{name}",
                 kind=kind,  # type: ignore[arg-type]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import http.server
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from headrace.core.settings import Settings
 from headrace.core.types import parse_type
+from headrace.engine.functions.egress_proxy import permits
 from headrace.engine.functions.protocol import CallError, FunctionWorker, WorkerEnded
 from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.planner.physical import UserFunction
@@ -43,6 +46,10 @@ def doubled(numbers):
     import pyarrow.compute
     return pyarrow.compute.multiply(numbers, 2)
 
+def inverse(numbers):
+    import pyarrow.compute
+    return pyarrow.compute.divide(10, numbers)
+
 def short(numbers):
     return numbers[:1]
 
@@ -59,6 +66,25 @@ class Median:
 
     def finish(self):
         return sorted(self.values)[len(self.values) // 2] if self.values else None
+
+def fetch(host, port):
+    import urllib.request
+    with urllib.request.urlopen(f"http://{host}:{port}/", timeout=5) as answer:
+        return answer.read().decode()
+
+def network(action, port):
+    library = ctypes.CDLL(None, use_errno=True)
+    if action == "datagram":
+        return str(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    if action == "unix":
+        return str(socket.socket(socket.AF_UNIX))
+    placeholder = socket.socket()
+    address = b"\\x02\\x00" + port.to_bytes(2) + bytes([127, 0, 0, 1]) + bytes(8)
+    if action == "raw connect":
+        return str((library.connect(placeholder.fileno(), address, 16), ctypes.get_errno()))
+    if action == "fast open":
+        return str((library.sendto(placeholder.fileno(), b"x", 1, 0x20000000, address, 16), ctypes.get_errno()))
+    return str((library.socket(2, 1, 0), ctypes.get_errno()))
 
 def escape(action, target):
     if action == "read":
@@ -106,12 +132,14 @@ def escape(action, target):
 @pytest.fixture
 def python(tmp_path: Path) -> Iterator[Declare]:
     """Return a function that declares a function of CODE in a worker of its own."""
-    settings = Settings(data_dir=tmp_path, functions_timeout_ms=20_000)
+    settings = Settings(data_dir=tmp_path, functions_timeout_ms=20_000, functions_egress=("loopback",))
     runtime = FunctionRuntime(settings, lambda _digest: CODE.encode())
     with ExitStack() as stack:
         stack.callback(runtime.close)
 
-        def declare(name: str, parameters: list[str], result: str, *, kind: str = "scalar") -> Called:
+        def declare(
+            name: str, parameters: list[str], result: str, *, kind: str = "scalar", egress: Sequence[str] = ()
+        ) -> Called:
             function = UserFunction(
                 id=name,
                 signature=f"{name}({', '.join(parameters)})",
@@ -122,6 +150,7 @@ def python(tmp_path: Path) -> Iterator[Declare]:
                 parameters=parameters,
                 arguments=parameters,
                 result=result,
+                egress=list(egress),
             )
             (lent,) = stack.enter_context(runtime.lent([function], "role tester"))
             types = [parse_type(kind) for kind in parameters]
@@ -191,6 +220,30 @@ def test_what_does_not_fit_is_an_error_of_the_function(
         assert (caught.value.trace, caught.value.row) == ("at longer (line 9)", 0)
 
 
+def test_each_row_that_fails_is_reported_and_the_others_have_their_results(python: Declare) -> None:
+    longer = python("longer", ["VARCHAR", "INTEGER"], "VARCHAR")
+    assert longer.attempts(("a", 2), ("a", -1), ("b", 1)) == [
+        ("aa", None),
+        (None, "ValueError: -1 is negative\0at longer (line 9)"),
+        ("b", None),
+    ]
+    wrong = python("wrong", ["VARCHAR"], "BIGINT").attempts(
+        ("number",), ("fraction",), ("huge",), ("number",)
+    )
+    assert [result for result, _ in wrong] == [1, None, None, 1]
+    assert "it returned 1.5, which is not of the declared type" in (wrong[1][1] or "")
+    inverse = python("inverse", ["BIGINT"], "BIGINT", kind="vectorized").attempts((5,), (0,), (None,), (2,))
+    assert [result for result, _ in inverse] == [2, None, None, 5]
+    assert [failure and failure.partition("\0")[0] for _, failure in inverse] == [
+        None,
+        "pyarrow.lib.ArrowInvalid: divide by zero",
+        None,
+        None,
+    ]
+    words = python("words", ["VARCHAR"], "ARRAY<STRUCT<word VARCHAR, length INTEGER>>", kind="table")
+    assert words.attempts(("a",)) == [([{"word": "a", "length": 1}], None)]
+
+
 def test_a_result_for_each_row_is_required(python: Declare) -> None:
     with pytest.raises(CallError, match="1 results for 2 rows"):
         python("short", ["BIGINT"], "BIGINT", kind="vectorized")((1,), (2,))
@@ -228,3 +281,67 @@ def test_nothing_but_its_own_is_in_reach(python: Declare, tmp_path: Path) -> Non
     assert hanging(("thread", "")) == ["joined"]
     with pytest.raises(WorkerEnded, match="not answered"):
         hanging(("hang", ""), timeout_s=1.5)
+
+
+def test_a_function_connects_to_the_hosts_that_it_declares_and_to_no_other(python: Declare) -> None:
+    with _web_server() as port, socket.create_server(("127.0.0.1", 0)) as other:
+        listed = [f"localhost:{port}", f"127.0.0.1:{port}"]
+        fetch = python("fetch", ["VARCHAR", "INTEGER"], "VARCHAR", egress=listed)
+        assert fetch(("localhost", port), ("127.0.0.1", port)) == ["hello", "hello"]
+        with pytest.raises(CallError, match=r"not in 'egress.allow.uris'"):
+            fetch(("localhost", other.getsockname()[1]))
+        with pytest.raises(CallError, match=r"not in 'egress.allow.uris'"):
+            fetch(("127.0.0.2", port))
+        network = python("network", ["VARCHAR", "INTEGER"], "VARCHAR", egress=listed)
+        for action in ("raw connect", "fast open", "raw socket"):
+            assert network((action, port)) == ["(-1, 1)"], action
+        for action in ("datagram", "unix"):
+            with pytest.raises(CallError, match="connections by TCP only"):
+                network((action, port))
+        # The same code without the declaration runs in another worker.
+        with pytest.raises(CallError, match=r"PermissionError|URLError"):
+            python("fetch", ["VARCHAR", "INTEGER"], "VARCHAR")(("localhost", port))
+
+
+def test_the_operator_decides_to_which_addresses_functions_connect(python: Declare) -> None:
+    fetch = python("fetch", ["VARCHAR", "INTEGER"], "VARCHAR", egress=["*"])
+    for host in ("169.254.169.254", "10.0.0.1"):
+        with pytest.raises(CallError, match="HEADRACE_FUNCTIONS_EGRESS"):
+            fetch((host, 80))
+
+
+@pytest.mark.parametrize(
+    ("destination", "host", "port", "expected"),
+    [
+        ("api.example.com:443", "api.example.com", 443, True),
+        ("api.example.com:443", "api.example.com", 80, False),
+        ("api.example.com", "api.example.com", 80, True),
+        ("api.example.com", "api.example.com.evil.org", 80, False),
+        ("*.example.com:443", "a.b.example.com", 443, True),
+        ("*.example.com:443", "example.com", 443, False),
+        ("API.Example.com:443", "api.example.com", 443, True),
+        ("[::1]:80", "::1", 80, True),
+        ("[::1]:80", "::2", 80, False),
+    ],
+)
+def test_destinations_are_names_with_or_without_a_port(
+    destination: str, host: str, port: int, *, expected: bool
+) -> None:
+    assert permits(destination, host, port) is expected
+
+
+@contextmanager
+def _web_server() -> Iterator[int]:
+    class Hello(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hello) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()

@@ -63,6 +63,11 @@ def test_the_overload_of_the_declared_types_is_called(called: Declare) -> None:
     assert called("Shorten", ["BIGINT"], "BIGINT").declare() is True
 
 
+def test_libraries_are_in_a_jar_of_their_own_and_clash_with_none_of_the_worker(called: Declare) -> None:
+    # The worker has a class of Jackson by that name, too.
+    assert called("Greets", ["VARCHAR"], "VARCHAR")(("ann",)) == ["hello ann of its own Jackson"]
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "result", "argument", "message"),
     [
@@ -83,3 +88,18 @@ def test_what_does_not_fit_is_an_error_of_the_function(
     if name == "Shorten" and argument == -5:
         assert caught.value.trace.startswith("at com.example.Shorten.eval(Shorten.java:")
         assert caught.value.row == 0
+
+
+def test_each_row_that_fails_is_reported_and_the_others_have_their_results(called: Declare) -> None:
+    natural = called("Shorten", ["BIGINT"], "BIGINT")
+    first, failed, null, last = natural.attempts((1,), (-5,), (None,), (2,))
+    assert (first, null, last) == ((1, None), (None, None), (2, None))
+    assert failed[0] is None
+    message, _, trace = failed[1].partition("\0")
+    assert message == "java.lang.IllegalArgumentException: -5 is negative"
+    assert trace.startswith("at com.example.Shorten.eval(Shorten.java:")
+    misfit = called("Misfit", ["VARCHAR"], "ARRAY<VARCHAR>")
+    # A value that fits in part leaves nothing behind.
+    answers = misfit.attempts(("list",), ("mixed",), ("list",), ("text",))
+    assert [result for result, _ in answers] == [["a", "b"], None, ["a", "b"], None]
+    assert [bool(failure) for _, failure in answers] == [False, True, False, True]

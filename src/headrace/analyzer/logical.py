@@ -83,7 +83,8 @@ class SourceProperties:
     """The source properties in force (dialect 11.1): the relation's own, overridden by those of the query.
 
     `refresh_ms` is of a TABLE that a stream is joined with: how often it is read whole; None: its rows are asked for by key.
-    `on_error` is terminate, ignore, or dead_letter, and then `dead_letters` says where. `late_rows` says where rows go that are too
+    `on_error` is terminate, ignore, or dead_letter, and `on_function_error` terminate, null, ignore, or dead_letter; if one is dead_letter,
+    `dead_letters` says where. `late_rows` says where rows go that are too
     late for a time window; None: nowhere. `timestamps` is the layout that times must have; None: what the relation's format says.
     `has_position` is true if the starting position is specified.
     """
@@ -93,6 +94,7 @@ class SourceProperties:
     has_position: bool = False
     event_time: EventTime = EventTime()
     on_error: str = "terminate"
+    on_function_error: str = "terminate"
     dead_letters: SideTopic | None = None
     late_rows: SideTopic | None = None
     timestamps: TimestampFormat | None = None

@@ -331,11 +331,19 @@ ON_ERROR = PropertySpec(
     "records](queries.md#sinks)",
     default="TERMINATE",
 )
+ON_FUNCTION_ERROR = PropertySpec(
+    "source.function.error.handling",
+    choice("FAIL", "NULL", "DEAD_LETTER", fold=str.upper),
+    _READ,
+    "a row for which a [function of a user](functions-of-users.md) throws, returns a value of another type, or takes too long: "
+    "`FAIL`: it stops the query; `NULL`: the result is NULL; `DEAD_LETTER`: the row is left out and its record is kept as a bad record",
+    default="FAIL",
+)
 LETTERS_ENTITY = PropertySpec(
     f"{_ERRORS}.log.topic",
     TEXT,
     _READ,
-    "with `DEAD_LETTER`: the topic for bad records; created if it is missing",
+    "with `DEAD_LETTER`, of records or of functions: the topic for bad records; created if it is missing",
     default="the source's topic and `-dead-letters`",
 )
 LETTERS_STORE = PropertySpec(

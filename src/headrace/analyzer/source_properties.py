@@ -24,6 +24,7 @@ _ON_ERROR = {
     "DEAD_LETTER": "dead_letter",
 }
 """Handling of records that cannot be read. The last two values mean the same: DeltaStream's word, and the field's."""
+_ON_FUNCTION_ERROR = {"FAIL": "terminate", "NULL": "null", "DEAD_LETTER": "dead_letter"}
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,21 @@ def source_properties(
     follows = rows is None or rows.seeks
     position, timestamp = starting_position(reader, default="latest" if follows else "earliest")
     on_error = _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"]
+    on_function_error = _ON_FUNCTION_ERROR[reader.take(dialect.ON_FUNCTION_ERROR) or "FAIL"]
     properties = SourceProperties(
         starting_position=position,
         starting_timestamp_ms=timestamp,
         has_position=reader.is_set(dialect.POSITION),
         event_time=_event_time(relation, reader),
         on_error=on_error,
+        on_function_error=on_function_error,
         dead_letters=_side_topic(
-            _DEAD_LETTERS, relation, reader, connector, store, enabled=on_error == "dead_letter"
+            _DEAD_LETTERS,
+            relation,
+            reader,
+            connector,
+            store,
+            enabled="dead_letter" in (on_error, on_function_error),
         ),
         late_rows=_side_topic(
             _LATE_ROWS, relation, reader, connector, store, enabled=reader.take(dialect.ON_LATE) == "LOG"
@@ -153,6 +161,10 @@ def _check_of_rows(reader: PropertyReader, source: RowSource) -> None:
     """
     if source.skips and _ON_ERROR[reader.take(dialect.ON_ERROR) or "TERMINATE"] == "dead_letter":
         raise reader.bad(dialect.ON_ERROR, "TERMINATE or IGNORE for a source of rows")
+    if reader.take(dialect.ON_FUNCTION_ERROR) == "DEAD_LETTER":
+        raise reader.bad(
+            dialect.ON_FUNCTION_ERROR, "FAIL or NULL for a source of rows, which has no records to keep"
+        )
     for spec, fits in ((dialect.POSITION, "timestamp"), (dialect.ON_ERROR, None), (dialect.ON_LATE, None)):
         if (source.skips and spec is dialect.ON_ERROR) or (source.seeks and spec is dialect.POSITION):
             continue

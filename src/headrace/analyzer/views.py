@@ -197,7 +197,14 @@ def _check_source(source: Scan | Subquery, view: Relation, span: Span | None) ->
 def _skipping(node: LogicalNode) -> LogicalNode:
     """Return the node with bad records skipped: the view's own query keeps them once."""
     if isinstance(node, Scan) and node.properties.dead_letters is not None:
-        return replace(node, properties=replace(node.properties, on_error="ignore", dead_letters=None))
+        on_error, on_function_error = (
+            "ignore" if handling == "dead_letter" else handling
+            for handling in (node.properties.on_error, node.properties.on_function_error)
+        )
+        properties = replace(
+            node.properties, dead_letters=None, on_error=on_error, on_function_error=on_function_error
+        )
+        return replace(node, properties=properties)
     return node
 
 

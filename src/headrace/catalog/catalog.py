@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
-from sqlalchemy import insert, select, update
+from sqlalchemy import Column, insert, select, update
 
 from headrace.catalog import (
     events,
@@ -525,26 +525,37 @@ class Catalog:
         """Return the function source of that name, or None."""
         return self._function_sources.get(name)
 
-    def create_function_source(self, source: FunctionSource, content: bytes) -> None:
-        """Create a function source with its file. Raises 42P016."""
+    def create_function_source(
+        self, source: FunctionSource, content: bytes, library: bytes | None = None
+    ) -> None:
+        """Create a function source with its file, and with the file of its libraries if it has any. Raises 42P016."""
         with self.transaction():
             self._function_sources.create(source)
-            row = {"object": source.id, "content": content}
+            row = {"object": source.id, "content": content, "library": library}
             self._storage.execute(insert(tables.files).values(row))
 
     def file_of(self, source: FunctionSource) -> bytes:
         """Return the file of a function source, read from the database. Raises 3D018 if the source does not exist."""
-        rows = self._storage.rows(select(tables.files.c.content).where(tables.files.c.object == source.id))
+        return self._stored_file(source, tables.files.c.content)
+
+    def library_of(self, source: FunctionSource) -> bytes | None:
+        """Return the file with the libraries of a function source, None if it has none. Raises 3D018 if the source does not exist."""
+        return self._stored_file(source, tables.files.c.library) if source.library is not None else None
+
+    def _stored_file(self, source: FunctionSource, column: Column[bytes]) -> bytes:
+        rows = self._storage.rows(select(column).where(tables.files.c.object == source.id))
         if not rows:
             message = f"{FUNCTION_SOURCE.described((source.name,))} does not exist"
             raise UserError(FUNCTION_SOURCE.missing, message)
-        return bytes(rows[0]["content"])
+        return bytes(rows[0][column.name])
 
     def function_file(self, digest: str) -> bytes | None:
         """Return the code of a function by its SHA-256, a JAR or a text; None without one."""
-        source = next((source for source in self.function_sources() if source.digest == digest), None)
-        if source is not None:
-            return self.file_of(source)
+        for source in self.function_sources():
+            if digest == source.digest:
+                return self.file_of(source)
+            if digest == source.library:
+                return self.library_of(source)
         codes = (function.code.encode() for function in self.functions() if function.code is not None)
         return next((code for code in codes if hashlib.sha256(code).hexdigest() == digest), None)
 

@@ -236,7 +236,7 @@ class DescriptorSource:
 @dataclass(frozen=True)
 class FunctionSource:
     """An uploaded JAR, whose file is stored separately: `digest` is its SHA-256 in hexadecimal digits, `size` its size in bytes and
-    `classes` the number of its classes."""
+    `classes` the number of its classes. `library` is the SHA-256 of a second JAR, with the libraries that the first requires."""
 
     name: str
     owner: str
@@ -246,6 +246,7 @@ class FunctionSource:
     size: int
     classes: int
     description: str | None = None
+    library: str | None = None
     id: str = field(default_factory=new_id, kw_only=True)
 
 

@@ -107,11 +107,13 @@ class CatalogState:
         return [(function, self.digest_of(function)) for function in named]
 
     def digest_of(self, function: UserFunction) -> str:
-        """Return the SHA-256 of a function's code: of its JAR, or of its text."""
+        """Return the SHA-256 of a function's code: of its text, or of its JAR, with that of the JAR's libraries behind a plus sign."""
         if function.code is not None:
             return hashlib.sha256(function.code.encode()).hexdigest()
         source = self.get(FUNCTION_SOURCE, (function.source or "",))
-        return source.digest if source is not None else ""
+        if source is None:
+            return ""
+        return source.digest if source.library is None else f"{source.digest}+{source.library}"
 
     def children(self, value: object) -> list[object]:
         """Return the objects directly in an object."""

@@ -55,6 +55,7 @@ files = Table(
     # Read when it is wanted: the state in memory has objects, and not their files.
     Column("object", ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True),
     Column("content", LargeBinary, nullable=False),
+    Column("library", LargeBinary),
 )
 
 users = Table(

@@ -359,6 +359,11 @@ class Settings(BaseSettings):
         description="Whether functions of users run without access to files, network and other processes. Off, everybody who "
         "may create a function can do what the server can.",
     )
+    functions_egress: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_egress)] = Field(
+        ("public",),
+        description="Networks and hosts to which functions of users may connect that declare them in `egress.allow.uris`, in the words of "
+        "`HEADRACE_EGRESS_ALLOWED`. On loopback, the server's own processes listen.",
+    )
     mcp_rows_max: int = Field(1000, ge=1, description="Most rows that a tool of MCP returns.")
     mcp_bytes_max: int = Field(
         256 * 1024, ge=1024, description="Most bytes of rows that a tool of MCP returns."

@@ -23,6 +23,7 @@ CODES = (
     "bad_records",
     "errored",
     "field_case",
+    "function_failures",
     "future_rows",
     "lag_grows",
     "late_rows",
@@ -356,6 +357,12 @@ def _skipped(subject: Subject) -> Finding | None:
             progress.future_rows,
             "rows were skipped because their event times are too far in the future",
             "Correct the clock or the unit of the producer's times, or raise 'source.allow.future.millis'.",
+        ),
+        (
+            "function_failures",
+            progress.function_failures,
+            "rows had a function of a user that failed: its result is NULL, or the row is skipped",
+            "'source.function.error.handling' = DEAD_LETTER stores the record of each with the function's error.",
         ),
         (
             "no_event_time",

@@ -36,6 +36,7 @@ class QueryMetrics(QueryProgress):
     timeless_rows_total: int = 0
     bad_records_total: int = 0
     future_rows_total: int = 0
+    function_failures_total: int = 0
     output_rows_total: int = 0
     steps_total: dict[str, StepRows] = Field(default_factory=dict)
     received_at: float = Field(0.0, description="When the last report came, in seconds since the epoch.")
@@ -43,7 +44,15 @@ class QueryMetrics(QueryProgress):
     @staticmethod
     def after(earlier: QueryMetrics | None, message: QueryProgress) -> QueryMetrics:
         """Return metrics with `message` as the last batch, and the sums of `earlier` and `message`."""
-        summed = ("batches", "input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
+        summed = (
+            "batches",
+            "input_rows",
+            "late_rows",
+            "timeless_rows",
+            "bad_records",
+            "future_rows",
+            "function_failures",
+        )
         totals = {
             f"{name}_total": getattr(message, name) + (getattr(earlier, f"{name}_total") if earlier else 0)
             for name in summed
@@ -249,6 +258,13 @@ METRICS: tuple[Metric, ...] = (
         BIGINT,
         "Records too far ahead of the clock that were skipped since the server started.",
         _field("future_rows_total"),
+        is_counter=True,
+    ),
+    Metric(
+        "function_failures_total",
+        BIGINT,
+        "Rows for which a function of a user failed without ending the query, since the server started.",
+        _field("function_failures_total"),
         is_counter=True,
     ),
     Metric(

@@ -161,10 +161,11 @@ class QueryProgress(_Message):
     Numbers of rows are sums over the batches; all else is of the last one. `output_rows` were passed to the sink, None where Spark does not
     count them. `operators` are those with state, and `steps` the conditions and joins.
 
-    `bad_records` could not be read and `future_rows` were too far ahead of the clock: both were skipped, as the source's
-    property says. `timeless_rows` have no event time where one is needed. `lag` is how many records each split of each entity had,
-    when the batch was planned, behind the last one that it read; without the splits of stores that do not count their records.
-    `backlog_bytes` is how much of its log the store of each entity keeps because the query has not confirmed to have read it.
+    `bad_records` could not be read and `future_rows` were too far ahead of the clock: both were skipped, as the source's property says.
+    `function_failures` are rows for which a function of a user failed without ending the query. `timeless_rows` have no event time where
+    one is needed. `lag` is how many records each split of each entity had, when the batch was planned, behind the last one that it read;
+    without the splits of stores that do not count their records. `backlog_bytes` is how much of its log the store of each entity keeps
+    because the query has not confirmed to have read it.
     """
 
     type: Literal["query_progress"] = "query_progress"
@@ -185,6 +186,7 @@ class QueryProgress(_Message):
     timeless_rows: int = 0
     bad_records: int = 0
     future_rows: int = 0
+    function_failures: int = 0
     lag: dict[str, dict[str, int]] = Field(default_factory=dict)
     backlog_bytes: dict[str, int] = Field(default_factory=dict)
     detail: dict[str, object] = Field(default_factory=dict)

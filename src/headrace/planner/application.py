@@ -118,11 +118,27 @@ def _merged(steps: Iterable[physical.Step]) -> list[physical.Step]:
     return list(merged.values())
 
 
+_READS = physical.DecodeRows | physical.ReadRows
+
+
 def _both(one: physical.Step, other: physical.Step) -> physical.Step:
     if isinstance(one, physical.DecodeRows) and isinstance(other, physical.DecodeRows):
         flags = ("carries_key", "headers")
         union = {flag: getattr(one, flag) or getattr(other, flag) for flag in flags}
         one, other = one.model_copy(update=union), other.model_copy(update=union)
+    if (
+        isinstance(one, _READS)
+        and isinstance(other, _READS)
+        and "terminate" in (one.on_function_error, other.on_function_error)
+    ):
+        # Only one of the queries calls functions of users.
+        calling = other if one.on_function_error == "terminate" else one
+        handling = {
+            name: getattr(calling, name)
+            for name in ("on_function_error", "carries_record")
+            if hasattr(calling, name)
+        }
+        one, other = one.model_copy(update=handling), other.model_copy(update=handling)
     if one != other:
         raise InternalError(f"two different steps are called {one.id}")
     return one

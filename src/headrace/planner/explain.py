@@ -184,6 +184,13 @@ def _not_repeatable(logical: LogicalPlan) -> Iterator[str]:
         yield "  allowed because it is computed once for each row, and no row is computed again"
 
 
+_ON_FUNCTION_ERROR = {
+    "null": "its result is NULL",
+    "ignore": "the row is skipped",
+    "dead_letter": "the row is skipped and its record is ",
+}
+
+
 def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
     yield "Sources:"
     windowed = dict(row_windows(logical.root)) if uses_time else {}
@@ -211,13 +218,18 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
         watermark = "the clock, by the ends of windows" if arrival else _watermark(scan)
         yield f"    watermark: {watermark if uses_time else 'none; nothing in this query waits for time'}"
         letters = properties.dead_letters
-        if letters is not None:
+        if letters is not None and properties.on_error == "dead_letter":
             yield (
                 f"    unreadable records are written to {path_text(letters.entity)} of store {printed(letters.store)} "
                 "(an interactive query skips them)"
             )
         elif properties.on_error == "ignore":
             yield "    records that cannot be read are skipped"
+        if logical.functions and (handling := _ON_FUNCTION_ERROR.get(properties.on_function_error)):
+            target = (
+                f"written to {path_text(letters.entity)} of store {printed(letters.store)}" if letters else ""
+            )
+            yield f"    where a function of a user fails, {handling}{target}"
         late = properties.late_rows
         if late is not None and id(scan) in windowed:
             yield (

@@ -64,7 +64,8 @@ class ReadRows(_Data):
     """Rows of an entity that its store types itself: declared and hidden columns, as of `DecodeRows`.
 
     `upsert`: a row is the new version of its key, or its end. `timestamp` names the column of the event time (None: the store says it);
-    `arrival`: it is the time of the batch. `on_error`: a row that cannot be read stops the query, or is skipped.
+    `arrival`: it is the time of the batch. `on_error`: a row that cannot be read stops the query, or is skipped. `on_function_error`: see
+    `DecodeRows`.
     """
 
     step: Literal["read_rows"] = "read_rows"
@@ -81,6 +82,7 @@ class ReadRows(_Data):
     starting_timestamp_ms: int | None = None
     options: dict[str, str] = Field(default_factory=dict)
     on_error: Literal["terminate", "ignore"] = "terminate"
+    on_function_error: Literal["terminate", "null"] = "terminate"
 
 
 class ReadTable(_Data):
@@ -102,7 +104,9 @@ class DecodeRows(_Data):
     query (`on_error` = `terminate`; the error names topic, partition and offset), is skipped (`ignore`), or is skipped and
     written, as it came, to the output whose id `on_error` is; so does one whose event time is more than `ahead_ms` ahead of
     the clock (0: any may be). `carries_key`: the sink's records have this source's keys. `carries_record`: `AssignWatermark` sends late
-    records on as they came. `arrival`: `rowtime` is the time of the batch. `flat_metadata`: the SQL of the plan, stored before version 3,
+    records on as they came. `on_function_error`: a row for which a function of a user fails stops the query (`terminate`), has NULL as its
+    result (`null`), is left out (`ignore`), or is left out and its record written to that output. `arrival`: `rowtime` is the time of the
+    batch. `flat_metadata`: the SQL of the plan, stored before version 3,
     names topic, partition, offset and timestamp type as columns of their own. `headers`: there is `rowheaders` too, a MAP of BINARYs
     by name.
     """
@@ -118,6 +122,7 @@ class DecodeRows(_Data):
     timestamp: str | None = None
     upsert: bool = False
     on_error: str = "terminate"
+    on_function_error: str = "terminate"
     ahead_ms: int = 0
     carries_key: bool = False
     carries_record: bool = False
@@ -552,8 +557,9 @@ class Grouping(_Data):
 class UserFunction(_Data):
     """A function of a user that the texts of the plan call by `headrace_call('id', …)`.
 
-    `digest` is the SHA-256 of its code, in which `class_name` is what is called; `arguments` and `result` are the types of the call (of an
-    aggregate: one ARRAY with the parameters of each row; of a table function: an ARRAY of its rows). The id changes with all of this.
+    `digest` has the SHA-256 of each file of its code, with a plus sign between them, in the first of which `class_name` is what is
+    called; `arguments` and `result` are the types of the call (of an aggregate: one ARRAY with the parameters of each row; of a table
+    function: an ARRAY of its rows). The id changes with all of this.
     """
 
     id: str
@@ -672,5 +678,5 @@ def inputs_of(step: Step) -> tuple[str, ...]:
 
 def _left_out_by(step: Step) -> tuple[str, ...]:
     if isinstance(step, DecodeRows):
-        return (step.on_error,)
+        return (step.on_error, step.on_function_error)
     return (step.late,) if isinstance(step, AssignWatermark) and step.late is not None else ()

@@ -207,6 +207,7 @@ class Planner:
             # Spark emits either updates or final rows for a whole query. An application's queries share final rows.
             append_only=within is not None or any(_needs_final_rows(item.node) for item in all_operators),
             interactive=isinstance(sink, ResultSink),
+            calls_users=bool(logical.functions),
             state_ttl_ms=ttl,
             carrying=carrying_scan(self._root) if isinstance(sink, EntitySink) and sink.carried_key else None,
             windows=dict(row_windows(self._root)),

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import resource
+import socket
 import struct
 import sys
 from collections.abc import Iterator, Sequence
@@ -67,16 +68,21 @@ utime 132 -, utimes 235 -, utimensat 280 88, futimesat 261 -, setxattr 188 5, ls
 """Name and number on x86_64 and aarch64 (`-`: the architecture has no such call): sockets, other processes, shared memory, limits, mounts,
 the kernel itself, and what changes files without opening them."""
 _CLONE, _CLONE3, _TGKILL, _PRLIMIT = (56, 220), (435, 435), (234, 131), (302, 261)
+_OF_CONNECTIONS = ("sendto", "sendmsg", "recvfrom", "recvmsg")
+"""What a process may call that is passed connected sockets."""
+_OPENING, _MSG_FASTOPEN = (((44, 206), 3), ((46, 211), 2)), 0x20000000
+"""`sendto` and `sendmsg` with the places of their flags, and the flag by which they open a connection."""
 
 
 class NotConfined(OSError):  # noqa: N818 - names what the process is
     """The kernel does not offer what confines a process."""
 
 
-def confine(*, read: Sequence[str], memory_mb: int) -> None:
+def confine(*, read: Sequence[str], memory_mb: int, uses_connections: bool = False) -> None:
     """Confine this process and what it becomes. Raises NotConfined, after which nothing may be run.
 
-    `read` are the files and folders that it may read and execute. `memory_mb` limits the memory that only it uses.
+    `read` are the files and folders that it may read and execute. `memory_mb` limits the memory that only it uses. `uses_connections`: it
+    may use connected sockets that it is passed, and still opens none.
     """
     if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise NotConfined(ctypes.get_errno(), "no_new_privs is not supported")
@@ -91,7 +97,7 @@ def confine(*, read: Sequence[str], memory_mb: int) -> None:
     ):
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     _restrict_files(read)
-    _restrict_calls()
+    _restrict_calls(uses_connections=uses_connections)
 
 
 def landlock_version() -> int:
@@ -137,18 +143,18 @@ def _restrict_files(read: Sequence[str]) -> None:
     os.close(rules)
 
 
-def _restrict_calls() -> None:
+def _restrict_calls(*, uses_connections: bool) -> None:
     known = _ARCHITECTURES.get(platform.machine())
     if known is None:
         raise NotConfined(0, f"the numbers of the system calls of {platform.machine()} are not known")
-    program = b"".join(_program(*known))
+    program = b"".join(_program(*known, uses_connections=uses_connections))
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
     if _LIBC.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0):
         raise NotConfined(ctypes.get_errno(), "seccomp refuses the filter")
 
 
-def _program(architecture: int, column: int) -> Iterator[bytes]:
+def _program(architecture: int, column: int, *, uses_connections: bool) -> Iterator[bytes]:
     """Yield the instructions of the filter: code, how many to skip if true and if not, operand."""
     yield _step(_LOAD, _ARCHITECTURE)
     yield _step(_EQUAL, architecture, 1, 0)
@@ -161,10 +167,16 @@ def _program(architecture: int, column: int) -> Iterator[bytes]:
     yield _step(_EQUAL, _CLONE3[column], 0, 1)
     yield _step(_RETURN, _UNKNOWN)
     for entry in _REFUSED.replace("\n", " ").split(","):
-        number = entry.split()[1 + column]
-        if number != "-":
+        name, number = entry.split()[0], entry.split()[1 + column]
+        if number != "-" and not (uses_connections and name in _OF_CONNECTIONS):
             yield _step(_EQUAL, int(number), 0, 1)
             yield _step(_RETURN, _REFUSE)
+    for numbers, flags in _OPENING:
+        yield _step(_EQUAL, numbers[column], 0, 4)
+        yield _step(_LOAD, _FIRST_ARGUMENT + 8 * flags)
+        yield _step(_ANY_BIT, _MSG_FASTOPEN, 0, 1)
+        yield _step(_RETURN, _REFUSE)
+        yield _step(_RETURN, _ALLOW)
     # A thread may be started, a process may not.
     yield _step(_EQUAL, _CLONE[column], 0, 4)
     yield _step(_LOAD, _FIRST_ARGUMENT)
@@ -194,14 +206,27 @@ def _step(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes
     return struct.pack("HBBI", code, if_true, if_false, operand)
 
 
+def _connected(proxy: str, destinations: object) -> int:
+    """Return the descriptor of a connection to the proxy, which the command inherits."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(proxy)
+    connection.send(json.dumps(destinations).encode())
+    connection.set_inheritable(True)
+    return connection.detach()
+
+
 def main(settings: dict[str, object]) -> None:
     """Confine this process and execute the command, with no environment."""
     command = [str(part) for part in settings["command"]]  # type: ignore[attr-defined]
     if settings["confined"]:
         os.chdir("/")
+        proxy = settings.get("proxy")
+        if proxy is not None:
+            command.append(str(_connected(str(proxy), settings["destinations"])))
         confine(
             read=[str(path) for path in settings["read"]],  # type: ignore[attr-defined]
             memory_mb=int(str(settings["memory_mb"])),
+            uses_connections=proxy is not None,
         )
     os.execve(command[0], command, _ENVIRONMENT)  # noqa: S606 - what the server put together
 

@@ -87,8 +87,8 @@ DETERMINISTIC = PropertySpec(
     default="true",
 )
 _OF_JAVA = (SOURCE, CLASS, EGRESS)
-_OF_PYTHON = (HANDLER, VECTORIZED, DETERMINISTIC)
-PROPERTIES = (*_OF_JAVA, *_OF_PYTHON)
+_OF_PYTHON = (HANDLER, VECTORIZED, DETERMINISTIC, EGRESS)
+PROPERTIES = (SOURCE, CLASS, HANDLER, VECTORIZED, DETERMINISTIC, EGRESS)
 
 
 def _creation(statement: CreateFunction, run: Execution) -> Iterator[Requirement]:
@@ -146,6 +146,7 @@ def _declared(statement: CreateFunction, run: Execution) -> UserFunction:
             None,
             reader.take(HANDLER) or statement.name.name,
             *common,
+            reader.take(EGRESS) or (),
             repeatable=True if repeatable is None else repeatable,
             language=Language.PYTHON,
             code=textwrap.dedent(statement.code).strip("\n"),
@@ -195,14 +196,14 @@ def _completed(function: UserFunction, statement: CreateFunction, run: Execution
     if source is None:
         return function
     try:
-        content = run.catalog.file_of(source)
+        content, library = run.catalog.file_of(source), run.catalog.library_of(source)
     except UserError:
         if run.checking:
             # An earlier statement of the application creates the source, so its file is not stored yet.
             return function
         raise
     try:
-        known = jar.checked_class(content, function)
+        known = jar.checked_class(content, function, library)
     except HeadraceError as error:
         error.span = statement.properties.span(CLASS.name)
         raise

@@ -1,4 +1,4 @@
-"""FUNCTION_SOURCE: create, drop, describe, list. Source: dialect section 7.3, ADR 34."""
+"""FUNCTION_SOURCE: create, drop, describe, list. Source: dialect section 7.3, ADRs 34 and 78."""
 
 from __future__ import annotations
 
@@ -33,8 +33,16 @@ FILE = PropertySpec(
     default="needed",
     file=True,
 )
+LIBRARY = PropertySpec(
+    "lib",
+    TEXT,
+    Scope.FUNCTIONS,
+    "a JAR with the libraries that the classes require, uploaded with the statement like the file",
+    default="none",
+    file=True,
+)
 DESCRIPTION = PropertySpec("description", TEXT, Scope.FUNCTIONS, "a text for DESCRIBE", default="none")
-PROPERTIES = (FILE, DESCRIPTION)
+PROPERTIES = (FILE, LIBRARY, DESCRIPTION)
 
 
 @handles(CreateFunctionSource, requires=on_organization(Privilege.CREATE_FUNCTION_SOURCE), checked=True)
@@ -55,19 +63,38 @@ async def create_function_source(statement: CreateFunctionSource, run: Execution
         )
         reader.require(FILE)
         description = reader.take(DESCRIPTION)
-        entry = next(entry for entry in statement.properties.entries if FILE.matches_name(entry.key))
-        # Who checks a text does not send its files.
-        data = b"" if run.checking else run.file(entry)
-        try:
-            classes = 0 if run.checking else await asyncio.to_thread(jar.count_classes, data)
-        except HeadraceError as error:
-            error.span = entry.span
-            raise
-        moment, digest = now(), hashlib.sha256(data).hexdigest()
-        source = FunctionSource(name, run.role, moment, moment, digest, len(data), classes, description)
-        await asyncio.to_thread(run.catalog.create_function_source, source, data)
+        data, classes = await _uploaded(FILE, statement, run)
+        library = (await _uploaded(LIBRARY, statement, run))[0] if reader.is_set(LIBRARY) else None
+        moment = now()
+        source = FunctionSource(
+            name,
+            run.role,
+            moment,
+            moment,
+            hashlib.sha256(data).hexdigest(),
+            len(data),
+            classes,
+            description,
+            hashlib.sha256(library).hexdigest() if library is not None else None,
+        )
+        await asyncio.to_thread(run.catalog.create_function_source, source, data, library)
     done = "was created" if existing is None else "already exists"
     return Outcome(ddl(_KIND, name, "CREATE", f"function source {name} {done}", [name]))
+
+
+async def _uploaded(
+    spec: PropertySpec[str], statement: CreateFunctionSource, run: Execution
+) -> tuple[bytes, int]:
+    """Return the JAR that a property names, and the number of its classes. Raises UserError 22000 for any other file."""
+    entry = next(entry for entry in statement.properties.entries if spec.matches_name(entry.key))
+    if run.checking:
+        return b"", 0  # who checks a text does not send its files
+    data = run.file(entry)
+    try:
+        return data, await asyncio.to_thread(jar.count_classes, data)
+    except HeadraceError as error:
+        error.span = entry.span
+        raise
 
 
 @handles(
@@ -100,6 +127,7 @@ async def describe_function_source(statement: DescribeFunctionSource, run: Execu
         "description": source.description,
         "size_bytes": str(source.size),
         "sha256": source.digest,
+        "lib_sha256": source.library,
         "classes": str(source.classes),
         "functions": ", ".join(function.declaration for function in run.visible(functions)) or None,
         "url": download_path(source, run),

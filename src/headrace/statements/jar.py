@@ -45,8 +45,8 @@ def count_classes(data: bytes) -> int:
     return len(classes)
 
 
-def checked_class(data: bytes, function: UserFunction) -> FunctionClass:
-    """Return what the class of a function is.
+def checked_class(data: bytes, function: UserFunction, library: bytes | None = None) -> FunctionClass:
+    """Return what the class of a function is; classes that it extends may be in the JAR of its libraries.
 
     Raises UserError 3D017 for a class that the JAR does not hold, 22000 for one of a Java that is too new, 42804 for one that is not the
     declared function.
@@ -75,7 +75,10 @@ def checked_class(data: bytes, function: UserFunction) -> FunctionClass:
                 f"the class {name} is compiled for Java {version}, but functions run in Java {JAVA_MAX}",
                 hint=f"Compile it with --release {JAVA_MAX}.",
             )
-        return function_class(function, lambda each: _class(archive, each))
+        if library is None:
+            return function_class(function, lambda each: _class(archive, each))
+        with _opened(library) as more:
+            return function_class(function, lambda each: _class(archive, each) or _class(more, each))
 
 
 def _class(archive: zipfile.ZipFile, name: str) -> bytes | None:

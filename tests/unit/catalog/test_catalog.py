@@ -163,8 +163,8 @@ def test_a_function_source_is_kept_with_its_file_and_functions_with_their_signat
     catalog: Catalog, place: Place
 ) -> None:
     content = b"\0\xff" * 1000
-    source = FunctionSource("F s", "sysadmin", NOW, NOW, "ab" * 32, len(content), 3, "texts")
-    catalog.create_function_source(source, content)
+    source = FunctionSource("F s", "sysadmin", NOW, NOW, "ab" * 32, len(content), 3, "texts", "cd" * 32)
+    catalog.create_function_source(source, content, b"library")
     functions = [
         UserFunction(name, taken, BIGINT, "F s", "com.x.A", "sysadmin", NOW, NOW, ("x:443",))
         for name, taken in (('"f(', (("a", VARCHAR), ("B", Struct((("x y", BIGINT),))))), ("f", ()))
@@ -182,6 +182,9 @@ def test_a_function_source_is_kept_with_its_file_and_functions_with_their_signat
     again = place.open()
     assert again.functions() == [dataclasses.replace(item, source="texts") for item in functions]
     assert (again.function_source("texts"), again.file_of(renamed)) == (renamed, content)
+    files = [again.function_file(digest * 32) for digest in ("ab", "cd", "ef")]
+    assert files == [content, b"library", None]
+    assert again.snapshot().digest_of(again.functions()[0]) == f"{'ab' * 32}+{'cd' * 32}"
     again.drop(renamed, cascade=True)
     assert (again.functions(), again.function_sources()) == ([], [])
     with pytest.raises(UserError) as failure:

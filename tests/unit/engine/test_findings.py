@@ -180,6 +180,14 @@ def test_a_healthy_query_has_none(text: str, batches: list[tuple[float, QueryPro
             "future.millis",
         ),
         (
+            "function_failures",
+            ROWS,
+            [(5.0, progress(function_failures=3))],
+            20.0,
+            "3 of the last 10 rows had a function of a user that failed",
+            "DEAD_LETTER",
+        ),
+        (
             "no_event_time",
             WINDOWS,
             [(5.0, progress(timeless_rows=3))],
@@ -268,6 +276,7 @@ def test_a_finding_names_its_cause_and_a_remedy(
         "no_partner",
         "bad_records",
         "future_rows",
+        "function_failures",
         "no_event_time",
         "field_case",
     )

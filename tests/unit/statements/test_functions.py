@@ -54,6 +54,24 @@ async def test_a_source_is_made_of_an_uploaded_jar(session: Session, clause: str
     assert await session.rows("SELECT name FROM deltastream.sys.function_sources") == [("u",)]
 
 
+async def test_the_libraries_of_a_jar_are_a_file_of_their_own(session: Session) -> None:
+    library = jar_of("com/x/Base.class")
+    files = {"x.jar": jar_with({"com/x/F": ("com/x/Base", ())}), "y.jar": library}
+    text = "CREATE FUNCTION_SOURCE s WITH ('file' = '@x.jar', 'lib' = '@libs/y.jar')"
+    await session.service.execute(text, principal=ADMINISTRATOR, context=session.context, files=files)
+    described = dict(await session.rows("DESCRIBE FUNCTION_SOURCE s"))
+    assert described["lib_sha256"] == hashlib.sha256(library).hexdigest()
+    await session.run(
+        "CREATE FUNCTION g(a VARCHAR) RETURNS VARCHAR LANGUAGE JAVA WITH ('source.name' = s, 'class.name' = 'com.x.F')"
+    )
+    bad = "CREATE FUNCTION_SOURCE t WITH ('file' = '@x.jar', 'lib' = '@y.jar')"
+    with pytest.raises(UserError, match="cannot be read as a zip file") as caught:
+        await session.service.execute(
+            bad, principal=ADMINISTRATOR, context=session.context, files={**files, "y.jar": b"no"}
+        )
+    assert caught.value.span is not None
+
+
 def encrypted(data: bytes) -> bytes:
     """Return the same bytes with each entry marked as encrypted."""
     changed = bytearray(data)

@@ -22,6 +22,7 @@ def _read_source(stored: Stored) -> FunctionSource:
         size=definition["size"],
         classes=definition["classes"],
         description=definition["description"],
+        library=definition["library"],
         id=stored.id,
     )
 
@@ -35,6 +36,7 @@ FUNCTION_SOURCE = KindSpec(
         "size": source.size,
         "classes": source.classes,
         "description": source.description,
+        "library": source.library,
     },
     read=_read_source,
     duplicate=SqlState.DUPLICATE_FUNCTION_SOURCE,

@@ -216,7 +216,15 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
         return part.query_id.removeprefix(f"{query_id}-")
 
     outputs = [part.output_rows for part in new if part.output_rows is not None]
-    rows = ("batches", "input_rows", "late_rows", "timeless_rows", "bad_records", "future_rows")
+    rows = (
+        "batches",
+        "input_rows",
+        "late_rows",
+        "timeless_rows",
+        "bad_records",
+        "future_rows",
+        "function_failures",
+    )
     return QueryProgress(
         query_id=query_id,
         batch_id=summed("batch_id", last),

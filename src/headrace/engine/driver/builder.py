@@ -21,6 +21,7 @@ from headrace.connectors.streaming import (
 )
 from headrace.core.errors import InternalError
 from headrace.core.internal_columns import PREFIX, is_internal
+from headrace.core.names import path_text
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
 from headrace.engine.driver import lookups
@@ -33,6 +34,7 @@ from headrace.planner import physical
 from headrace.planner.repeats import Touched, repeating
 
 _DELAY = "spark.watermarkDelayMs"
+_FUNCTIONS = "headrace.functions"
 _PREFIX_SETTING = "headrace.internal.prefix"
 """Setting of a query's session, from which the operators know the names of internal columns: see InternalColumns.scala."""
 
@@ -101,6 +103,7 @@ class Build:
                     or other.carries_record
                     or other.headers
                     or other.on_error in self.start.plan.outputs
+                    or other.on_function_error in self.start.plan.outputs
                 )
                 for other in self.start.plan.steps
             ),
@@ -165,7 +168,7 @@ def _read_entity(work: Build, step: physical.ReadEntity) -> DataFrame:
 
 def _read_rows(work: Build, step: physical.ReadRows) -> DataFrame:
     module, request = connector_module(step.connector), work.row_request(step)
-    frame = _named(work, module.rows(work.session, request))
+    frame = _marked(work, _named(work, module.rows(work.session, request)), step)
     if hasattr(module, "poll_ms"):
         work.poll_ms = max(work.poll_ms, module.poll_ms(request))
     if step.arrival:
@@ -178,6 +181,24 @@ def _read_rows(work: Build, step: physical.ReadRows) -> DataFrame:
     time, deleted = work.internal("rowtime"), work.internal("deleted")
     # The end of a key has no values.
     return frame.withColumns({time: functions.expr(f"CASE WHEN {deleted} THEN {time} ELSE {value} END")})
+
+
+def _marked(work: Build, frame: DataFrame, step: physical.ReadRows | physical.DecodeRows) -> DataFrame:
+    """Return `frame` with a mark by which `FailedCalls.scala` knows the source of a row for which a function of a user fails."""
+    if not work.start.functions:
+        return frame
+    name, read = work.internal("metadata"), work.reads(step.id)
+    mark = {
+        "column": name,
+        "record": work.internal("record"),
+        "store": read.store,
+        "entity": path_text(read.entity),
+        "on_failure": _side_topic(work, step.on_function_error)
+        if step.on_function_error in work.start.plan.outputs
+        else step.on_function_error,
+    }
+    column = functions.col(name) if name in frame.columns else functions.lit(None).cast("string")
+    return frame.withColumns({name: column.alias(name, metadata={_FUNCTIONS: mark})})
 
 
 def _named(work: Build, frame: DataFrame) -> DataFrame:
@@ -237,7 +258,7 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         flat_metadata=step.flat_metadata,
         headers=step.headers,
     )
-    return _named(work, decode(work.frames[step.input], spec))
+    return _marked(work, _named(work, decode(work.frames[step.input], spec)), step)
 
 
 def _side_topic(work: Build, output: str) -> str:

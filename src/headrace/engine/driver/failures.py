@@ -145,13 +145,14 @@ def _classified(text: str, start: StartQuery, error: BaseException) -> HeadraceE
 
 
 def _function_failed(facts: str) -> UserError:
-    signature, _, problem = base64.b64decode(facts).decode(errors="replace").partition("\0")
-    message, _, trace = problem.partition("\0")
+    """Return the error of a failed call. The place of the row's record comes first: long messages are shortened."""
+    signature, place, message, trace, *_ = [*base64.b64decode(facts).decode(errors="replace").split("\0"), ""]
     frames = "".join(f"; {line}" for line in trace.splitlines()[:_FRAMES_MAX])
     return UserError(
         SqlState.FUNCTION_FAILED,
-        f"the function {signature} failed: {message}{frames}",
-        hint="Correct the function or exclude such rows with WHERE, then RESTART the query.",
+        f"the function {signature} failed{f' at {place}' if place else ''}: {message}{frames}",
+        hint="Correct the function or exclude such rows with WHERE, then RESTART the query. For a new query, "
+        "'source.function.error.handling' = NULL returns NULL for such rows, and DEAD_LETTER keeps them in a topic.",
     )
 
 

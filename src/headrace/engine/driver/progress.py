@@ -87,6 +87,7 @@ class ProgressReader:
             timeless_rows=rows.get("timeless_rows", 0),
             bad_records=rows.get("bad_records", 0),
             future_rows=rows.get("future_rows", 0),
+            function_failures=rows.get("function_failures", 0),
             lag=lag(last.get("sources", [])),
             backlog_bytes=dict(self._backlog),
             detail=detail,

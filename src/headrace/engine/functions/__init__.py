@@ -3,5 +3,5 @@
 Role: users' code runs in a confined process, never in the server or in a driver. Continuous queries call it from the driver's JVM
 (`UserFunctions.scala`), snapshot queries from the process that evaluates them (`views/worker.py`); both use the same worker and protocol.
 Entry points: `FunctionRuntime` starts workers, `call` calls one.
-May import: core, runtime, planner.
+May import: connectors.egress, core, runtime, planner.
 """

@@ -1,4 +1,6 @@
-"""Process that runs the functions of one Python module (ADR 58): `python python_worker.py SITE MODULE`, the folder of pyarrow and the file.
+"""Process that runs the functions of one Python module (ADR 58): `python python_worker.py SITE MODULE [PROXY]`.
+
+The arguments are the folder of pyarrow, the file, and the descriptor of a connection to the proxy through which `socket` connects (ADR 78).
 
 Speaks the protocol of `FunctionWorker.scala`. Imports the standard library and pyarrow only, and is run by its path: it sees nothing else.
 A scalar function is called with the values of each row, or once with Arrow arrays if it is vectorized; a table function yields the rows of
@@ -7,6 +9,7 @@ each row; an aggregate is a class whose `accumulate` gets the values of each row
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import io
 import os
@@ -37,8 +40,12 @@ class _Failure(Exception):  # noqa: N818 - names what happened
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _MODULE]
         self.trace = "\n".join(f"at {frame.name} (line {frame.lineno})" for frame in frames[-_FRAMES_MAX:])
 
+    @property
+    def text(self) -> str:
+        return f"{self.message}\0{self.trace}".encode(errors="replace").decode()
+
     def content(self) -> bytes:
-        return _NUMBER.pack(self.row) + f"{self.message}\0{self.trace}".encode(errors="replace")
+        return _NUMBER.pack(self.row) + self.text.encode()
 
 
 class _Function:
@@ -53,17 +60,58 @@ class _Function:
         self._type = field.type
 
     def call(self, batch: Any) -> Any:
-        """Return the results of a batch as an array."""
+        """Return the results of a batch as an array. Raises _Failure of the first row that fails."""
         if self._kind == "vectorized":
             return self._vectorized(batch)
-        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
-        rows = zip(*columns, strict=True) if columns else (() for _ in range(batch.num_rows))
-        results = []
-        for row, arguments in enumerate(rows):
+        return self._array([self._attempt(row, arguments, None) for row, arguments in self._rows(batch)])
+
+    def attempts(self, batch: Any) -> tuple[Any, Any]:
+        """Return the results of all rows, NULL for those that fail, and the texts of the failures.
+
+        A vectorized function that fails is called once more for each row alone, which shows the rows that fail.
+        """
+        failures: list[str | None] = [None] * batch.num_rows
+        texts = self._pyarrow.string()
+        if self._kind == "vectorized":
             try:
-                results.append(self._result(arguments))
-            except Exception as error:  # noqa: BLE001 - the user's
-                raise _Failure(row, error) from None
+                return self._vectorized(batch), self._pyarrow.array(failures, texts)
+            except _Failure:
+                parts = [self._part(batch.slice(row, 1), row, failures) for row in range(batch.num_rows)]
+            return self._pyarrow.concat_arrays(parts), self._pyarrow.array(failures, texts)
+        results = [self._attempt(row, arguments, failures) for row, arguments in self._rows(batch)]
+        try:
+            return self._array(results), self._pyarrow.array(failures, texts)
+        except _Failure:
+            for row, result in enumerate(results):
+                try:
+                    self._array([result])
+                except _Failure as failure:
+                    failures[row], results[row] = failure.text, None
+            return self._array(results), self._pyarrow.array(failures, texts)
+
+    def _part(self, row: Any, number: int, failures: list[str | None]) -> Any:
+        try:
+            return self._vectorized(row)
+        except _Failure as failure:
+            failures[number] = failure.text
+            return self._pyarrow.nulls(1, self._type)
+
+    def _rows(self, batch: Any) -> Any:
+        columns = [column.to_pylist(maps_as_pydicts="lossy") for column in batch.columns]
+        return enumerate(zip(*columns, strict=True) if columns else [()] * batch.num_rows)
+
+    def _attempt(self, row: int, arguments: tuple[Any, ...], failures: list[str | None] | None) -> Any:
+        """Return the result of a row. Its failure goes into `failures`; it is raised without them."""
+        try:
+            return self._result(arguments)
+        except Exception as error:  # noqa: BLE001 - the user's
+            failure = _Failure(row, error)
+            if failures is None:
+                raise failure from None
+            failures[row] = failure.text
+            return None
+
+    def _array(self, results: list[Any]) -> Any:
         whole = self._pyarrow.types.is_integer(self._type)
         if whole and any(isinstance(result, float) for result in results):
             # Arrow would cut the fraction off.
@@ -120,7 +168,7 @@ class _Function:
         return _Failure(-1, TypeError("its results are not of the declared type"))
 
 
-def main(site: str, module: str) -> None:
+def main(site: str, module: str, proxy: str | None = None) -> None:
     """Answer frames until standard input ends, also while a function runs."""
     source, sink = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
     # What a function prints goes to standard error, never between the frames.
@@ -129,6 +177,8 @@ def main(site: str, module: str) -> None:
     frames: queue.SimpleQueue[tuple[bytes, bytes]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, frames), daemon=True).start()
     _load_arrow(site)
+    if proxy is not None:
+        _connect_through(int(proxy))
     functions: dict[int, _Function] = {}
     entries: dict[str, Any] = {}
     while True:
@@ -139,7 +189,7 @@ def main(site: str, module: str) -> None:
                 functions[number] = _declared(content[_NUMBER.size :], module, entries)
                 answer = b"repeatable"
             else:
-                answer = _called(functions[number], content[_NUMBER.size :])
+                answer = _called(functions[number], content[_NUMBER.size :], keeps_failures=kind == b"T")
             sink.write(_HEADER.pack(b"O", len(answer)) + answer)
         except Exception as error:  # noqa: BLE001 - also what values of a type do
             answer = (error if isinstance(error, _Failure) else _Failure(-1, error)).content()
@@ -158,6 +208,52 @@ def _load_arrow(site: str) -> None:
     zoneinfo.reset_tzpath([*zoneinfo.TZPATH, f"{site}/tzdata/zoneinfo"])
     sys.modules["pyarrow"] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+
+
+def _connect_through(descriptor: int) -> None:
+    """Let `socket` connect through the proxy: this process has no system call that opens a connection or asks for an address."""
+    import json
+    import socket
+
+    proxy, lock = socket.socket(fileno=descriptor), threading.Lock()
+
+    def requested(request: dict[str, Any]) -> int:
+        with lock:
+            proxy.send(json.dumps(request).encode())
+            answer, descriptors, _, _ = socket.recv_fds(proxy, 1 << 16, 1)
+        if not descriptors:
+            raise PermissionError(errno.EACCES, json.loads(answer)["error"])
+        return descriptors[0]
+
+    class Socket(socket.socket):
+        def __init__(
+            self, family: int = -1, type: int = -1, proto: int = -1, fileno: int | None = None
+        ) -> None:
+            if fileno is None:
+                if family == socket.AF_UNIX or type not in (-1, socket.SOCK_STREAM):
+                    raise PermissionError(errno.EACCES, "a function has connections by TCP only")
+                fileno = requested({})
+            super().__init__(family, type, proto, fileno)
+
+        def connect(self, address: Any) -> None:
+            connected = requested({"host": address[0], "port": address[1]})
+            os.dup2(connected, self.fileno(), inheritable=False)
+            os.close(connected)
+            self.settimeout(self.gettimeout())
+
+        def connect_ex(self, address: Any) -> int:
+            try:
+                self.connect(address)
+            except OSError as error:
+                return error.errno or errno.ECONNREFUSED
+            return 0
+
+    def getaddrinfo(host: Any, port: Any, *_args: Any, **_words: Any) -> list[Any]:
+        # The proxy looks a name up, once for each connection: no other address than the one that it has checked is used.
+        name = host.decode() if isinstance(host, bytes) else host
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (name, int(port or 0)))]
+
+    socket.socket, socket.getaddrinfo = Socket, getaddrinfo  # type: ignore[misc]
 
 
 def _read(source: Any, frames: queue.SimpleQueue[tuple[bytes, bytes]]) -> None:
@@ -184,11 +280,12 @@ def _declared(content: bytes, module: str, entries: dict[str, Any]) -> _Function
     return _Function(facts["kind"], entry, schema.field(len(schema) - 1))
 
 
-def _called(function: _Function, content: bytes) -> bytes:
+def _called(function: _Function, content: bytes, *, keeps_failures: bool) -> bytes:
     import pyarrow
 
     (batch,) = pyarrow.ipc.open_stream(content)
-    results = pyarrow.RecordBatch.from_arrays([function.call(batch)], ["result"])
+    columns = function.attempts(batch) if keeps_failures else (function.call(batch),)
+    results = pyarrow.RecordBatch.from_arrays(list(columns), ["result", "failure"][: len(columns)])
     with io.BytesIO() as file:
         with pyarrow.ipc.new_stream(file, results.schema) as stream:
             stream.write_batch(results)
@@ -196,4 +293,4 @@ def _called(function: _Function, content: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

@@ -24,6 +24,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
+from headrace.engine.functions.egress_proxy import EgressProxy
 from headrace.engine.functions.protocol import LentFunction, declaration
 from headrace.engine.protocol import FunctionLaunch
 from headrace.planner.duckdb_sql import type_name
@@ -57,6 +58,8 @@ _SYSTEM = (
     "/dev/random",
     "/dev/urandom",
 )
+_CERTIFICATES = ("/etc/ssl", "/etc/pki", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates")
+"""What a function reads that connects by TLS."""
 _OVERHEAD_MB = 512
 """What a JVM needs beside its heap: classes, compiled code, stacks and Arrow's buffers."""
 _IDLE_MAX = 4
@@ -99,6 +102,7 @@ class FunctionRuntime:
         self._read = read
         self._idle: dict[tuple[str, str], list[_Worker]] = {}
         self._lock = threading.Lock()
+        self._proxy = EgressProxy(settings.functions_egress)
 
     def prepare(self, functions: Sequence[UserFunction]) -> None:
         """Fetch and write what workers of these functions need, so that a start does not wait for it. Blocks; raises as `launches` does."""
@@ -126,10 +130,10 @@ class FunctionRuntime:
         lent: list[LentWorker] = []
         fit = False
         try:
-            for digest in sorted({function.digest for function in functions}):
-                of_source = [function for function in functions if function.digest == digest]
-                worker = self._taken(digest, scope) or self._started(of_source[0], scope)
-                workers.append((digest, worker))
+            for code in sorted({_worker_code(function) for function in functions}):
+                of_source = [function for function in functions if _worker_code(function) == code]
+                worker = self._taken(code, scope) or self._started(of_source[0], scope)
+                workers.append((code, worker))
                 declared = tuple(
                     LentFunction(
                         function.id,
@@ -147,22 +151,23 @@ class FunctionRuntime:
             yield lent
             fit = True
         finally:
-            for digest, worker in workers:
+            for code, worker in workers:
                 if fit:
-                    self._keep(digest, scope, worker)
+                    self._keep(code, scope, worker)
                 else:
                     worker.end()
 
     def close(self) -> None:
-        """End the workers of snapshot queries."""
+        """End the workers of snapshot queries, and the proxy of connections."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for worker in (each for workers in idle.values() for each in workers):
             worker.end()
+        self._proxy.close()
 
-    def _taken(self, digest: str, scope: str) -> _Worker | None:
+    def _taken(self, code: str, scope: str) -> _Worker | None:
         with self._lock:
-            mine = self._idle.get((digest, scope))
+            mine = self._idle.get((code, scope))
             return mine.pop() if mine else None
 
     def _end_stale(self) -> None:
@@ -178,11 +183,11 @@ class FunctionRuntime:
         for worker in stale:
             worker.end()
 
-    def _keep(self, digest: str, scope: str, worker: _Worker) -> None:
+    def _keep(self, code: str, scope: str, worker: _Worker) -> None:
         with self._lock:
             count = sum(map(len, self._idle.values()))
             if count < _IDLE_MAX:
-                self._idle.setdefault((digest, scope), []).append(replace(worker, since=time.monotonic()))
+                self._idle.setdefault((code, scope), []).append(replace(worker, since=time.monotonic()))
                 timer = threading.Timer(_IDLE_S + 1, self._end_stale)
                 timer.daemon = True
                 timer.start()
@@ -199,18 +204,15 @@ class FunctionRuntime:
         return _Worker(ours, process)
 
     def _launch(self, function: UserFunction, scope: str) -> FunctionLaunch:
-        if function.egress:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                f"the function {function.signature} connects to {', '.join(function.egress)}, which is not supported yet",
-                hint="Functions cannot use the network. Create it without 'egress.allow.uris'.",
-            )
         launch = self._python(function) if function.language == "python" else self._java(function)
         launch["confined"] = _is_confined(self._settings)
+        if launch["confined"] and function.egress:
+            _check_egress(function)
+            launch |= {"proxy": self._proxy.address(), "destinations": function.egress}
         return FunctionLaunch(
             id=function.id,
             signature=function.signature,
-            source=f"{function.digest} {scope}",
+            source=f"{_worker_code(function)} {scope}",
             command=[sys.executable, "-I", "-S", _SCRIPT, json.dumps(launch)],
             declaration=base64.b64encode(_declaration(function)).decode(),
             result=function.result,
@@ -219,32 +221,42 @@ class FunctionRuntime:
 
     def _java(self, function: UserFunction) -> dict[str, object]:
         memory_mb = self._settings.functions_memory_mb
-        home, class_path, jar = java_runtime().home, _class_path(), self._code(function, "jar")
+        home, class_path, jars = java_runtime().home, _class_path(), self._code(function, "jar")
         heap = [f"-Xmx{memory_mb}m", f"-XX:MaxDirectMemorySize={memory_mb}m"]
         libraries = os.pathsep.join(map(str, class_path))
         return {
-            "command": [str(home / "bin" / "java"), *heap, *_JAVA_OPTIONS, "-cp", libraries, _MAIN, str(jar)],
-            "read": [str(home.resolve()), *map(str, class_path), str(jar), *_SYSTEM],
+            "command": [str(home / "bin" / "java"), *heap, *_JAVA_OPTIONS, "-cp", libraries, _MAIN, *jars],
+            "read": [str(home.resolve()), *map(str, class_path), *jars, *_SYSTEM],
             "memory_mb": 2 * memory_mb + _OVERHEAD_MB,
         }
 
     def _python(self, function: UserFunction) -> dict[str, object]:
-        module, site = self._code(function, "py"), Path(pyarrow.__file__).parent.parent
+        (module,), site = self._code(function, "py"), Path(pyarrow.__file__).parent.parent
         interpreter = Path(sys.executable)
         installed = {str(Path(path).resolve()) for path in (sys.base_prefix, sys.base_exec_prefix)}
         arrow = [str(path) for name in ("pyarrow*", "tzdata") for path in site.glob(name)]
         return {
-            "command": [str(interpreter.resolve()), "-I", "-S", _PYTHON_WORKER, str(site), str(module)],
-            "read": [*installed, _PYTHON_WORKER, *arrow, str(module), *_SYSTEM],
+            "command": [str(interpreter.resolve()), "-I", "-S", _PYTHON_WORKER, str(site), module],
+            "read": [
+                *installed,
+                _PYTHON_WORKER,
+                *arrow,
+                module,
+                *_SYSTEM,
+                *(_CERTIFICATES if function.egress else ()),
+            ],
             "memory_mb": self._settings.functions_memory_mb + _PYTHON_OVERHEAD_MB,
         }
 
-    def _code(self, function: UserFunction, ending: str) -> Path:
-        """Return the file with the function's code; it is written once, under its digest."""
-        path = self._folder / f"{function.digest}.{ending}"
+    def _code(self, function: UserFunction, ending: str) -> list[str]:
+        """Return the files with the function's code; each is written once, under its digest."""
+        return [str(self._file(function, digest, ending)) for digest in function.digest.split("+")]
+
+    def _file(self, function: UserFunction, digest: str, ending: str) -> Path:
+        path = self._folder / f"{digest}.{ending}"
         if path.is_file():
             return path
-        content = self._read(function.digest)
+        content = self._read(digest)
         if content is None:
             raise UserError(
                 SqlState.FUNCTION_SOURCE_NOT_FOUND,
@@ -280,6 +292,21 @@ _JAVA_OPTIONS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "-Dio.netty.tryReflectionSetAccessible=true",
 )
+
+
+def _worker_code(function: UserFunction) -> str:
+    """Return what identifies the workers that run a function: functions of one code share them, unless they may connect to other hosts."""
+    return f"{function.digest} {','.join(function.egress)}" if function.egress else function.digest
+
+
+def _check_egress(function: UserFunction) -> None:
+    """Raise UserError 0A000 for a confined function that cannot connect."""
+    if function.language == "java":
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the function {function.signature} connects to {', '.join(function.egress)}, which confined functions in Java cannot",
+            hint="Write it in Python. An operator who trusts the code of all functions sets HEADRACE_FUNCTIONS_CONFINED=off.",
+        )
 
 
 def _declaration(function: UserFunction) -> bytes:

@@ -39,8 +39,8 @@ class Wants:
 class Lowering:
     """Lowering of a query to steps. `time`: rows keep their event time; `watermarked`: a watermark follows it; `append_only`: Spark's
     own operators must emit final rows only; `carrying` is the source whose record keys are kept; `windows` maps a scan's identity to
-    the windows, or the pattern, that its rows go into. `outputs` are those beside the sink. `groupings` are the aggregations in the
-    SQL of the steps.
+    the windows, or the pattern, that its rows go into. `calls_users`: the query calls functions of users.
+    `outputs` are those beside the sink. `groupings` are the aggregations in the SQL of the steps.
 
     Of a query in an application, `names` are the ids that all its queries have used, `shared` names the reading of the query's one
     source where others read it too: the steps of that have the same ids in each of them.
@@ -52,6 +52,7 @@ class Lowering:
     watermarked: bool
     append_only: bool
     interactive: bool = False
+    calls_users: bool = False
     state_ttl_ms: int = 0
     carrying: Scan | None = None
     windows: Mapping[int, RowWindow] = field(default_factory=dict)

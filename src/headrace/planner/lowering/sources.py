@@ -108,6 +108,9 @@ def _rows(low: Lowering, node: Scan, *, arrival: bool) -> physical.ReadRows:
         starting_timestamp_ms=properties.starting_timestamp_ms,
         options=dict(properties.options),
         on_error="ignore" if properties.on_error == "ignore" else "terminate",
+        on_function_error="null"
+        if low.calls_users and properties.on_function_error == "null"
+        else "terminate",
     )
 
 
@@ -157,6 +160,8 @@ def _decoded(
     value = layout.value
     if node.properties.timestamps is not None:
         value = value.model_copy(update={"timestamps": node.properties.timestamps})
+    handling = node.properties.on_function_error if low.calls_users else "terminate"
+    on_function_error = _on_error(low, node, read, handling)
     key_columns = layout.key_columns or (relation.schema.primary_key if layout.upsert else ())
     return physical.DecodeRows(
         id=low.source_name("rows", node),
@@ -168,19 +173,20 @@ def _decoded(
         key_columns=list(key_columns),
         timestamp=None if arrival else event_time.column,
         upsert=layout.upsert,
-        on_error=_on_error(low, node, read),
+        on_error=_on_error(low, node, read, node.properties.on_error),
+        on_function_error=on_function_error,
         ahead_ms=event_time.ahead_ms if low.watermarked and not arrival else 0,
         carries_key=low.carrying is node,
-        carries_record=carries_record,
+        carries_record=carries_record or on_function_error not in ("terminate", "null", "ignore"),
         arrival=arrival,
     )
 
 
-def _on_error(low: Lowering, node: Scan, read: str) -> str:
-    """Return what happens to an unreadable record; a place for such records is an output of the plan."""
+def _on_error(low: Lowering, node: Scan, read: str, handling: str) -> str:
+    """Return what happens to a record that fails, by its `handling`; a place for such records is an output of the plan."""
     letters = node.properties.dead_letters
-    if letters is None:
-        return node.properties.on_error
+    if letters is None or handling != "dead_letter":
+        return handling
     if low.interactive:
         return "ignore"  # to look at a source is not to work it off
     return _side_output(low, "dead_letters", node, read, letters)
@@ -209,7 +215,8 @@ def _side_output(low: Lowering, what: str, node: Scan, read: str, topic: SideTop
         connector=topic.store_type,
         entity=topic.entity,
     )
-    low.outputs.append(output)
+    if output not in low.outputs:
+        low.outputs.append(output)
     return output.id
 
 

@@ -9,6 +9,8 @@ public class Misfit extends ScalarFunction {
             case "number": return 1L << 40;
             case "text": return "text";
             case "nothing": return null;
+            case "list": return new String[] {"a", "b"};
+            case "mixed": return new Object[] {"c", "d", 5L};
             default: throw new UnsupportedOperationException(kind);
         }
     }

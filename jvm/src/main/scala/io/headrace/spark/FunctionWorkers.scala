@@ -1,6 +1,7 @@
 package io.headrace.spark
 
 import java.io.{BufferedInputStream, BufferedOutputStream, DataInputStream, DataOutputStream, IOException}
+import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.Base64
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedDeque, Executors, TimeUnit}
@@ -43,12 +44,24 @@ object UserFunctions {
     Option(announced.get(id)).getOrElse(throw new IllegalArgumentException(s"expected a function that was announced, found $id"))
 }
 
-/** Ends a query at a call of a function. The message is for the driver, in base64 since messages are quoted on their way. */
-private[spark] final class FunctionFailure(signature: String, problem: String)
-    extends RuntimeException(FunctionFailure.Mark + Base64.getEncoder.encodeToString(s"$signature\u0000$problem".getBytes(UTF_8)) + ":")
+/** Ends a query at a call of a function. The message is for the driver, in base64 since messages are quoted on their way.
+  *
+  * `problem` is the message, a NUL and the trace; `row` is the row of the batch, -1 if none is to blame. `place` says where its record stands.
+  */
+final class FunctionFailure(val signature: String, val problem: String, val row: Int = -1, place: String = "")
+    extends RuntimeException(FunctionFailure.message(signature, place, problem)) {
+
+  def at(place: String): FunctionFailure = new FunctionFailure(signature, problem, row, place)
+}
 
 private[spark] object FunctionFailure {
-  private val Mark = "HEADRACE_FUNCTION:"
+  private def message(parts: String*): String =
+    s"HEADRACE_FUNCTION:${Base64.getEncoder.encodeToString(parts.mkString("\u0000").getBytes(UTF_8))}:"
+}
+
+/** Ends a query at a batch whose workers were lost, twice: which of its rows is to blame is unknown. */
+final class FunctionLost(function: FunctionLaunch, problem: String) extends RuntimeException(problem) {
+  def failure: FunctionFailure = new FunctionFailure(function.signature, problem)
 }
 
 /** Worker processes of users' functions, which the tasks of this JVM borrow: `FunctionWorker.scala` is the other side. */
@@ -64,22 +77,25 @@ object FunctionWorkers {
 
   /** The answer of a worker to a batch of arguments, an Arrow stream as is the answer.
     *
-    * A worker that ends or does not answer in time is replaced once: the batch may not be to blame. Raises [[FunctionFailure]].
+    * A worker that ends or does not answer in time is replaced once: the batch may not be to blame. Raises [[FunctionFailure]], and
+    * [[FunctionLost]] if the second worker was lost too.
     */
-  def call(function: FunctionLaunch, arguments: Array[Byte]): Array[Byte] =
-    try attempt(function, arguments)
+  def call(function: FunctionLaunch, arguments: Array[Byte], keepsFailures: Boolean): Array[Byte] = {
+    val kind = if (keepsFailures) 'T' else 'C'
+    try attempt(function, kind, arguments)
     catch {
       case _: WorkerLost =>
-        try attempt(function, arguments)
-        catch { case lost: WorkerLost => throw new FunctionFailure(function.signature, lost.getMessage) }
+        try attempt(function, kind, arguments)
+        catch { case lost: WorkerLost => throw new FunctionLost(function, lost.getMessage) }
     }
+  }
 
-  private def attempt(function: FunctionLaunch, arguments: Array[Byte]): Array[Byte] = {
+  private def attempt(function: FunctionLaunch, kind: Char, arguments: Array[Byte]): Array[Byte] = {
     val workers = idle.computeIfAbsent(function.source, _ => new ConcurrentLinkedDeque)
     val worker = Option(workers.pollFirst()).getOrElse(new FunctionProcess(function.command))
     var fit = false
     try {
-      val answer = worker.call(function, arguments, timer)
+      val answer = worker.call(function, kind, arguments, timer)
       fit = true
       answer
     } catch {
@@ -124,7 +140,7 @@ private[spark] final class FunctionProcess(command: Seq[String]) {
 
   def end(): Unit = process.destroyForcibly()
 
-  def call(function: FunctionLaunch, arguments: Array[Byte], timer: java.util.concurrent.ScheduledExecutorService): Array[Byte] = {
+  def call(function: FunctionLaunch, kind: Char, arguments: Array[Byte], timer: java.util.concurrent.ScheduledExecutorService): Array[Byte] = {
     val late = new AtomicBoolean
     val watch = timer.schedule(
       new Runnable {
@@ -138,7 +154,7 @@ private[spark] final class FunctionProcess(command: Seq[String]) {
     )
     try {
       val number = declared.getOrElseUpdate(function.id, declare(function))
-      input.writeByte('C')
+      input.writeByte(kind)
       input.writeInt(arguments.length + 4)
       input.writeInt(number)
       input.write(arguments)
@@ -169,7 +185,8 @@ private[spark] final class FunctionProcess(command: Seq[String]) {
     output.readFully(content)
     kind.toChar match {
       case 'O' => content
-      case 'E' if length >= 4 => throw new FunctionFailure(function.signature, new String(content, 4, length - 4, UTF_8))
+      case 'E' if length >= 4 =>
+        throw new FunctionFailure(function.signature, new String(content, 4, length - 4, UTF_8), ByteBuffer.wrap(content).getInt)
       case _   => throw new IOException("an answer of another kind")
     }
   }

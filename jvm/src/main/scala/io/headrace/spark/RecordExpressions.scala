@@ -249,7 +249,9 @@ private[spark] object RecordFunctions {
       BoundedTime(time, digits, safe)
     },
     function("headrace_json") { case Seq(text, path, asked) => JsonFunction(text, path, asked) },
-    function("headrace_call") { case Constant(id: UTF8String) +: arguments => UserFunctionCall(UserFunctions.get(id.toString), arguments) },
+    function("headrace_call") { case Constant(id: UTF8String) +: arguments =>
+      UserFunctionCall(UserFunctions.get(id.toString), arguments)(RowCounts.registered())
+    },
     function("headrace_of_batch") { case Seq(number) => OfBatch(number) },
     function("headrace_printf") { case arguments if arguments.nonEmpty => FormatText(arguments) },
     static("headrace_truncate", "truncated", StringType, StringType, IntegerType),

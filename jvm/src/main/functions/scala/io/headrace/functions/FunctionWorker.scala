@@ -13,7 +13,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.arrow.memory.{BufferAllocator, RootAllocator}
 import org.apache.arrow.vector.VectorSchemaRoot
 import org.apache.arrow.vector.ipc.{ArrowStreamReader, ArrowStreamWriter}
-import org.apache.arrow.vector.types.pojo.Schema
+import org.apache.arrow.vector.types.pojo.{ArrowType, Field, Schema}
 
 /** Process that runs the functions of one function source (ADR 58): the arguments are its JARs.
   *
@@ -21,6 +21,7 @@ import org.apache.arrow.vector.types.pojo.Schema
   * number of a function, four bytes. `D` declares it by an Arrow schema: its last field is the result, the others are the parameters, and its
   * metadata has `class` and `kind`. `C` calls it with an Arrow stream of one batch with the arguments. The answer is `O`, with an Arrow stream of the
   * results, or with the text `repeatable` or `unrepeatable`; or it is `E`: the row as four bytes, then the message, a NUL, and the trace.
+  * `T` calls it for all rows, also if some fail: the answer has a second column with the message, a NUL and the trace of those.
   *
   * What a function prints goes to standard error. The process ends with its standard input, also while a function runs.
   */
@@ -64,11 +65,13 @@ object FunctionWorker {
 
 /** Failure of a function at a row of a batch, -1 without one. */
 private[functions] final class CallFailure(row: Int, message: String, trace: String) extends RuntimeException(message, null, false, false) {
+  def text: String = s"$message\u0000$trace"
+
   def content: Array[Byte] = {
     val bytes = new ByteArrayOutputStream
     val data = new DataOutputStream(bytes)
     data.writeInt(row)
-    data.write(s"$message\u0000$trace".getBytes(UTF_8))
+    data.write(text.getBytes(UTF_8))
     bytes.toByteArray
   }
 }
@@ -89,7 +92,7 @@ private[functions] object CallFailure {
   }
 }
 
-private final case class Declared(function: UserFunction, schema: Schema)
+private final case class Declared(function: UserFunction, result: Field)
 
 /** The declared functions of this process. */
 private[functions] final class Functions(loader: ClassLoader) {
@@ -99,7 +102,7 @@ private[functions] final class Functions(loader: ClassLoader) {
   def answer(kind: Byte, content: Array[Byte]): Array[Byte] = {
     val number = new DataInputStream(new ByteArrayInputStream(content)).readInt()
     val rest = new ByteArrayInputStream(content, 4, content.length - 4)
-    if (kind == 'D') declare(number, rest) else call(declared(number), rest)
+    if (kind == 'D') declare(number, rest) else call(declared(number), rest, keepsFailures = kind == 'T')
   }
 
   private def declare(number: Int, content: InputStream): Array[Byte] = {
@@ -115,17 +118,18 @@ private[functions] final class Functions(loader: ClassLoader) {
           case error: ExceptionInInitializerError    => throw CallFailure(-1, Option(error.getCause).getOrElse(error))
           case error @ (_: Exception | _: LinkageError | _: StackOverflowError) => throw CallFailure(-1, error)
         }
-      declared(number) = Declared(function, new Schema(java.util.List.of(fields.last)))
+      declared(number) = Declared(function, fields.last)
       (if (function.isRepeatable) "repeatable" else "unrepeatable").getBytes(UTF_8)
     } finally reader.close()
   }
 
-  private def call(declared: Declared, content: InputStream): Array[Byte] = {
+  private def call(declared: Declared, content: InputStream, keepsFailures: Boolean): Array[Byte] = {
     val reader = new ArrowStreamReader(content, allocator)
     try {
       reader.loadNextBatch()
       val arguments = reader.getVectorSchemaRoot
-      val results = VectorSchemaRoot.create(declared.schema, allocator)
+      val fields = if (keepsFailures) Seq(declared.result, Functions.Failures) else Seq(declared.result)
+      val results = VectorSchemaRoot.create(new Schema(fields.asJava), allocator)
       try {
         declared.function.call(arguments, results)
         val bytes = new ByteArrayOutputStream
@@ -137,4 +141,8 @@ private[functions] final class Functions(loader: ClassLoader) {
       } finally results.close()
     } finally reader.close()
   }
+}
+
+private object Functions {
+  private val Failures = Field.nullable("failure", ArrowType.Utf8.INSTANCE)
 }

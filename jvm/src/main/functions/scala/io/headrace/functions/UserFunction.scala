@@ -1,11 +1,12 @@
 package io.headrace.functions
 
 import java.lang.reflect.{Method, Modifier}
+import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
-import org.apache.arrow.vector.{FieldVector, VectorSchemaRoot}
+import org.apache.arrow.vector.{FieldVector, VarCharVector, VectorSchemaRoot}
 import org.apache.arrow.vector.complex.{ListVector, StructVector}
 import org.apache.arrow.vector.types.pojo.Field
 import org.apache.flink.table.functions.{AggregateFunction, FunctionContext, ScalarFunction, TableFunction, UserDefinedFunction}
@@ -22,16 +23,25 @@ private[functions] sealed trait UserFunction {
 
   private lazy val write = Values.writer(written)
 
+  /** Set the results of all rows. A second column of `results` takes the failures; without one the first failure is raised. */
   def call(arguments: VectorSchemaRoot, results: VectorSchemaRoot): Unit = {
     val columns = arguments.getFieldVectors.asScala.toSeq
     val column = results.getVector(0)
     column.setInitialCapacity(arguments.getRowCount)
     column.allocateNew()
+    val failures = Option.when(results.getFieldVectors.size > 1)(results.getVector(1).asInstanceOf[VarCharVector])
+    failures.foreach(_.allocateNew())
+    def failed(row: Int, failure: CallFailure): Unit = failures match {
+      case Some(texts) =>
+        column.setNull(row)
+        texts.setSafe(row, failure.text.getBytes(UTF_8))
+      case None => throw failure
+    }
     for (row <- 0 until arguments.getRowCount)
       try write(column, row, result(columns, row))
       catch {
-        case error: Values.NotDeclared                                     => throw new CallFailure(row, error.getMessage, "")
-        case error @ (_: Exception | _: LinkageError | _: StackOverflowError) => throw CallFailure(row, error)
+        case error: Values.NotDeclared                                     => failed(row, new CallFailure(row, error.getMessage, ""))
+        case error @ (_: Exception | _: LinkageError | _: StackOverflowError) => failed(row, CallFailure(row, error))
       }
     results.setRowCount(arguments.getRowCount)
   }

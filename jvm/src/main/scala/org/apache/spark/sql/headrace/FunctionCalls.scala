@@ -4,7 +4,7 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 
 import scala.collection.mutable.ArrayBuffer
 
-import io.headrace.spark.{FunctionCaller, UserFunctionCall}
+import io.headrace.spark.{FailedCalls, FailureHandling, FunctionFailure, FunctionLost, UserFunctionCall}
 import org.apache.arrow.vector.VectorSchemaRoot
 import org.apache.arrow.vector.ipc.{ArrowStreamReader, ArrowStreamWriter}
 import org.apache.spark.TaskContext
@@ -22,9 +22,18 @@ import org.apache.spark.sql.vectorized.ArrowColumnVector
 
 /** Rows with the results of `calls`, which are evaluated in batches; the result is NULL for a row that does not meet its guard.
   *
+  * `place` is the column with the position of a row's record in its store, and `record` the one with the record, if it may be required.
   * The optimizer does not know the node: it moves nothing across it, so that no function is called twice for a row.
   */
-final case class FunctionCalls(calls: Seq[Expression], guards: Seq[Expression], results: Seq[Attribute], child: LogicalPlan) extends UnaryNode {
+final case class FunctionCalls(
+    calls: Seq[Expression],
+    guards: Seq[Expression],
+    results: Seq[Attribute],
+    failed: FailedCalls,
+    place: Option[Attribute],
+    record: Option[Attribute],
+    child: LogicalPlan
+) extends UnaryNode {
   override def output: Seq[Attribute] = child.output ++ results
   override def producedAttributes: AttributeSet = AttributeSet(results)
   override protected def withNewChildInternal(newChild: LogicalPlan): FunctionCalls = copy(child = newChild)
@@ -119,7 +128,8 @@ object TakeCallsOut extends Rule[LogicalPlan] {
         (same.head._1, if (guard.references.subsetOf(child.outputSet)) guard else Literal.TrueLiteral)
       }
       val results = entries.map { case (call, _) => AttributeReference(call.prettyName, call.dataType)() }
-      val node = FunctionCalls(entries.map(_._1), entries.map(_._2), results, child)
+      val (failed, place, record, source) = FailedCalls.of(child)
+      val node = FunctionCalls(entries.map(_._1), entries.map(_._2), results, failed, place, record, source)
       val columns = entries.map(_._1.canonicalized).zip(results).toMap
       val changed = expressions.map(withColumns(_, columns))
       // Calls around these have columns as arguments now.
@@ -185,14 +195,21 @@ object TakeCallsOut extends Rule[LogicalPlan] {
 
 object FunctionCallStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case FunctionCalls(calls, guards, results, child) =>
-      FunctionCallsExec(calls.map(_.asInstanceOf[UserFunctionCall]), guards, results, planLater(child)) :: Nil
+    case FunctionCalls(calls, guards, results, failed, place, record, child) =>
+      FunctionCallsExec(calls.map(_.asInstanceOf[UserFunctionCall]), guards, results, failed, place, record, planLater(child)) :: Nil
     case _ => Nil
   }
 }
 
-final case class FunctionCallsExec(calls: Seq[UserFunctionCall], guards: Seq[Expression], results: Seq[Attribute], child: SparkPlan)
-    extends UnaryExecNode {
+final case class FunctionCallsExec(
+    calls: Seq[UserFunctionCall],
+    guards: Seq[Expression],
+    results: Seq[Attribute],
+    failed: FailedCalls,
+    place: Option[Attribute],
+    record: Option[Attribute],
+    child: SparkPlan
+) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output ++ results
   override def producedAttributes: AttributeSet = AttributeSet(results)
   override def outputPartitioning: org.apache.spark.sql.catalyst.plans.physical.Partitioning = child.outputPartitioning
@@ -201,13 +218,15 @@ final case class FunctionCallsExec(calls: Seq[UserFunctionCall], guards: Seq[Exp
   override protected def doExecute(): RDD[InternalRow] = {
     val (input, all) = (child.output, output)
     child.execute().mapPartitionsInternal { rows =>
-      val callers = calls.zip(guards).map { case (call, guard) => new BatchCaller(call, guard, input) }
+      val handling = new FailureHandling(failed, place, record, input)
+      val callers = calls.zip(guards).map { case (call, guard) => new BatchCaller(call, guard, input, handling) }
       val joined = UnsafeProjection.create(all, all)
       new Batches(rows).flatMap { batch =>
-        val columns = callers.map(_.results(batch))
-        val values = new GenericInternalRow(columns.length)
-        batch.iterator.zipWithIndex.map { case (row, index) =>
-          for (column <- columns.indices) values.update(column, columns(column)(index))
+        val answers = callers.map(_.results(batch))
+        val values = new GenericInternalRow(answers.length)
+        val leftOut = if (handling.leavesOut) answers.iterator.flatMap(_.failed).toSet else Set.empty[Int]
+        batch.iterator.zipWithIndex.collect { case (row, index) if !leftOut(index) =>
+          for (column <- answers.indices) values.update(column, answers(column).values(index))
           joined(new JoinedRow(row, values))
         }
       }
@@ -241,8 +260,11 @@ private object Batches {
   val BytesMax: Long = 4L << 20
 }
 
+/** Results of a function for the rows of a batch, and the rows for which it failed, whose results are NULL. */
+private final case class Results(values: IndexedSeq[Any], failed: Iterable[Int])
+
 /** Calls a function for the rows of a batch. */
-private final class BatchCaller(call: UserFunctionCall, guard: Expression, input: Seq[Attribute]) {
+private final class BatchCaller(call: UserFunctionCall, guard: Expression, input: Seq[Attribute], handling: FailureHandling) {
   private val arguments = UnsafeProjection.create(call.children, input)
   private val asked: InternalRow => Boolean = guard match {
     case Literal.TrueLiteral => _ => true
@@ -253,30 +275,58 @@ private final class BatchCaller(call: UserFunctionCall, guard: Expression, input
   }
   private val caller = new ArrowCaller(call)
 
-  def results(batch: IndexedSeq[InternalRow]): IndexedSeq[Any] = {
+  def results(batch: IndexedSeq[InternalRow]): Results = {
     val rows = batch.indices.filter(index => asked(batch(index)))
-    val answers = if (rows.isEmpty) IndexedSeq.empty else caller(rows.iterator.map(index => arguments(batch(index))))
-    if (rows.length == batch.length) answers
+    val answers =
+      if (rows.isEmpty) Answers(IndexedSeq.empty, Map.empty)
+      else if (handling.keepsFailures) attempts(batch, rows)
+      else
+        try Answers(caller(rows.iterator.map(index => arguments(batch(index)))), Map.empty)
+        catch { case failure: FunctionFailure if failure.row >= 0 => throw handling.located(failure, batch(rows(failure.row))) }
+    for ((index, problem) <- answers.failures.toSeq.sortBy(_._1)) handling.handle(call.function.signature, problem, batch(rows(index)), call.counts)
+    val failed = answers.failures.keys.map(rows)
+    if (rows.length == batch.length) Results(answers.values, failed)
     else {
       val all = new Array[Any](batch.length)
-      for ((row, answer) <- rows.zip(answers)) all(row) = answer
-      all.toIndexedSeq
+      for ((row, answer) <- rows.zip(answers.values)) all(row) = answer
+      Results(all.toIndexedSeq, failed)
     }
   }
+
+  /** A batch that ends its workers is called again row by row, so that only the rows that do so fail. */
+  private def attempts(batch: IndexedSeq[InternalRow], rows: IndexedSeq[Int]): Answers =
+    try caller.attempts(rows.iterator.map(index => arguments(batch(index))))
+    catch {
+      case lost: FunctionLost if rows.length == 1 => Answers(IndexedSeq(null), Map(0 -> lost.getMessage))
+      case _: FunctionLost                        =>
+        val each = rows.map(row => attempts(batch, IndexedSeq(row)))
+        Answers(each.map(_.values.head), each.zipWithIndex.flatMap { case (answer, index) => answer.failures.get(0).map(index -> _) }.toMap)
+    }
 }
 
+/** Results for rows of arguments, and why there is none, by row: the message, a NUL and the trace. */
+private[headrace] final case class Answers(values: IndexedSeq[Any], failures: Map[Int, String])
+
 /** A function over rows of arguments: they go to its worker as Arrow, and the results come back so. */
-final class ArrowCaller(call: UserFunctionCall) extends FunctionCaller {
+final class ArrowCaller(call: UserFunctionCall) {
   private val schema = StructType(call.children.zipWithIndex.map { case (child, index) =>
     org.apache.spark.sql.types.StructField(s"a$index", child.dataType)
   })
   private val arrow = ArrowUtils.toArrowSchema(schema, "UTC", errorOnDuplicatedFieldNames = false, largeVarTypes = false)
 
-  override def apply(rows: Iterator[InternalRow]): IndexedSeq[Any] = {
+  /** The results, as values of Spark's. Raises [[FunctionFailure]] if one fails. */
+  def apply(rows: Iterator[InternalRow]): IndexedSeq[Any] =
+    try answers(rows, keepsFailures = false).values
+    catch { case lost: FunctionLost => throw lost.failure }
+
+  /** The results, of which some may have failed. Raises [[FunctionLost]] if the worker ends. */
+  def attempts(rows: Iterator[InternalRow]): Answers = answers(rows, keepsFailures = true)
+
+  private def answers(rows: Iterator[InternalRow], keepsFailures: Boolean): Answers = {
     val allocator = ArrowUtils.rootAllocator.newChildAllocator("headrace functions", 0, Long.MaxValue)
     try {
       val (content, count) = written(rows, allocator)
-      read(call.worker(content), count, allocator)
+      read(call.worker(content, keepsFailures), count, if (keepsFailures) 2 else 1, allocator)
     } finally allocator.close()
   }
 
@@ -300,21 +350,23 @@ final class ArrowCaller(call: UserFunctionCall) extends FunctionCaller {
     } finally root.close()
   }
 
-  private def read(content: Array[Byte], count: Int, allocator: org.apache.arrow.memory.BufferAllocator): IndexedSeq[Any] = {
+  private def read(content: Array[Byte], count: Int, width: Int, allocator: org.apache.arrow.memory.BufferAllocator): Answers = {
     val reader = new ArrowStreamReader(new ByteArrayInputStream(content), allocator)
     try {
       val root = reader.getVectorSchemaRoot
       reader.loadNextBatch()
-      if (root.getRowCount != count || root.getFieldVectors.size != 1) throw call.failure("its answer has other rows than declared")
+      if (root.getRowCount != count || root.getFieldVectors.size != width) throw call.failure("its answer has other rows than declared")
       val column = new ArrowColumnVector(root.getVector(0))
       if (!org.apache.spark.sql.types.DataType.equalsIgnoreNullability(plain(column.dataType), plain(call.dataType)))
         throw call.failure("its answer is of another type than declared")
       val accessor = InternalRow.getAccessor(call.dataType)
       val row = new org.apache.spark.sql.vectorized.ColumnarBatch(Array(column), count)
-      (0 until count).map { index =>
+      val values = (0 until count).map { index =>
         val values = row.getRow(index)
         if (values.isNullAt(0)) null else InternalRow.copyValue(accessor(values, 0))
       }
+      val problems = if (width == 2) Option(root.getVector(1)) else None
+      Answers(values, problems.iterator.flatMap(texts => (0 until count).filterNot(texts.isNull).map(index => index -> texts.getObject(index).toString)).toMap)
     } finally reader.close()
   }
 
