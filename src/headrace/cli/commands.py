@@ -14,6 +14,7 @@ from headrace.cli import exit_codes, testing
 from headrace.cli.choices import OnError, Output
 
 if TYPE_CHECKING:
+    from headrace.cli.desired_state import Desired
     from headrace.cli.session import Server
 
 _ORDER = "headrace.order"
@@ -232,6 +233,101 @@ def validate(
         say(f"headrace: cannot read the statements: {error}")
         raise typer.Exit(exit_codes.USAGE) from None
     raise typer.Exit(session.check(_server(url, token, data_dir, profile), texts))
+
+
+@app.command()
+def export(
+    database: Annotated[str, typer.Argument(metavar="DATABASE", help="The database, as it is spelled.")],
+    *,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIR|FILE.sql", help="Folder or file; default: standard output."),
+    ] = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Write the SQL that creates a database, with what it uses, in an order that runs.
+
+    Secrets are replaced by ****; standard error says what else is missing. Exit codes: as for headrace sql.
+    """
+    from headrace.cli import desired_state
+
+    raise typer.Exit(desired_state.export(_server(url, token, data_dir, profile), database, to))
+
+
+Source = Annotated[
+    Path, typer.Argument(metavar="DIR|FILE", help="A file of statements, or a folder with .sql files.")
+]
+Prune = Annotated[
+    bool,
+    typer.Option(
+        "--prune", help="Drop what is in the databases that the files create, and is not in the files."
+    ),
+]
+
+
+@app.command()
+def plan(
+    source: Source,
+    *,
+    prune: Prune = False,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 if there are changes.")
+    ] = False,
+    variable: Variables = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Show what apply would create, update, replace and drop, and change nothing.
+
+    Exit codes: as for headrace sql; 1 also for conflicts. With --detailed-exitcode, 2 means that there are changes.
+    """
+    from headrace.cli import desired_state
+
+    desired = _desired(source, variable)
+    server = _server(url, token, data_dir, profile)
+    raise typer.Exit(desired_state.plan(server, desired, prune=prune, detailed=detailed_exitcode))
+
+
+@app.command()
+def apply(
+    source: Source,
+    *,
+    prune: Prune = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    variable: Variables = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Create and change what a folder of SQL describes, and leave what is as described. Nothing is dropped without --prune.
+
+    Shows the plan and asks first. Stops at the first step that fails; run it again to continue. Exit codes: as for headrace sql.
+    """
+    from headrace.cli import desired_state
+
+    desired = _desired(source, variable)
+    raise typer.Exit(
+        desired_state.apply(_server(url, token, data_dir, profile), desired, prune=prune, yes=yes)
+    )
+
+
+def _desired(source: Path, variable: list[str] | None) -> Desired:
+    """Return the desired state of a file or a folder, or exit if it cannot be read."""
+    from headrace.cli import desired_state
+    from headrace.cli.output import say
+    from headrace.client import ClientError
+
+    try:
+        return desired_state.read(source, _variables(variable or []))
+    except (OSError, UnicodeDecodeError, ClientError) as error:
+        say(f"headrace: cannot read the statements: {error}")
+        raise typer.Exit(exit_codes.USAGE) from None
 
 
 @app.command()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -63,6 +63,16 @@ def run(server: Server, sources: Sequence[Text], display: Display, *, go_on: boo
         return result
 
     return _run(go(), as_json=display.json_errors)
+
+
+def run_client(server: Server, work: Callable[[Client], Coroutine[Any, Any, int]]) -> int:
+    """Run something with a client of the server; return its exit code, or that of the error that ended it."""
+
+    async def go() -> int:
+        async with Client(server.url, server.token, context=server.context) as client:
+            return await work(client)
+
+    return _run(go())
 
 
 def verify(server: Server) -> int:

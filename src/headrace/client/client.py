@@ -27,11 +27,13 @@ from headrace.client.wire import (
     SUCCESS,
     AnswerColumn,
     Completion,
+    Plan,
     StatementAnswer,
     StreamOffer,
     StreamStart,
     read_answer,
     read_completion,
+    read_plan,
     read_problems,
     read_start,
     read_words,
@@ -150,7 +152,7 @@ class Client:
         """
         sent = context or self.context
         body = request_body(text, sent, self._session_id)
-        answer = read_answer(_body(await self._submit(body, files or {})), sent)
+        answer = read_answer(_body(await self._post("/statements", body, files or {})), sent)
         while answer.sqlstate == STILL_RUNNING:
             # The server holds a poll until there is an answer or a second has gone: no pause is needed here.
             answer = await self._partition(answer.statement_id, 0, sent)
@@ -169,6 +171,11 @@ class Client:
         body = request_body(text, self.context, self._session_id)
         return read_problems(_body(await self._send("POST", "/validate", json=body)))
 
+    async def plan(self, text: str, files: Mapping[str, bytes]) -> Plan:
+        """Return the steps to the state that `text` describes, in the client's context; nothing is run."""
+        body = request_body(text, self.context, self._session_id)
+        return read_plan(_body(await self._post("/plan", body, files)))
+
     async def complete(self, text: str, offset: int) -> Completion:
         """Return what can be typed at `offset` of `text`, in the client's context."""
         body = request_body(text, self.context, self._session_id) | {"offset": offset}
@@ -185,12 +192,12 @@ class Client:
             _body(response)
         return response.content
 
-    async def _submit(self, body: dict[str, object], files: Mapping[str, bytes]) -> httpx.Response:
+    async def _post(self, path: str, body: dict[str, object], files: Mapping[str, bytes]) -> httpx.Response:
         if not files:
-            return await self._send("POST", "/statements", json=body)
+            return await self._send("POST", path, json=body)
         parts: list[tuple[str, tuple[str | None, str | bytes]]] = [("request", (None, json.dumps(body)))]
         parts += [("attachments", (name, content)) for name, content in files.items()]
-        return await self._send("POST", "/statements", files=parts)
+        return await self._send("POST", path, files=parts)
 
     async def _partition(self, statement_id: str, number: int, sent: SessionContext) -> StatementAnswer:
         path = f"/statements/{statement_id}"
