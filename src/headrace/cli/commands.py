@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand
 
 from headrace.cli import exit_codes, testing
-from headrace.cli.choices import OnError, Output
+from headrace.cli.choices import OnError, Order, Output
 
 if TYPE_CHECKING:
     from headrace.cli.desired_state import Desired
@@ -372,6 +372,36 @@ def tail(
 
 
 @app.command()
+def top(
+    *,
+    order: Annotated[Order, typer.Option("--order", help="The largest value comes first.")] = Order.LAG,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.5)] = 2.0,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations", "-n", help="End after so many looks; without a terminal, after one.", min=1
+        ),
+    ] = None,
+    output: OutputFormat = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Show the queries with their state, rates, lag and findings, as they are now; q or Ctrl-C ends it.
+
+    Without a terminal, or with -o, the rows are printed. Exit codes: as for headrace sql.
+    """
+    from headrace.cli import top as showing
+    from headrace.cli.formats import printer
+
+    is_screen = output is None and sys.stdout.isatty() and sys.stdin.isatty()
+    out = None if is_screen else printer(output or Output.NDJSON, sys.stdout)
+    server = _server(url, token, data_dir, profile)
+    raise typer.Exit(showing.top(server, order=order, interval_s=interval, iterations=iterations, out=out))
+
+
+@app.command()
 def mcp(
     *,
     role: Annotated[str | None, typer.Option(help="Role of all tools; default: that of the token.")] = None,
@@ -425,18 +455,26 @@ def login(
     database: Annotated[str | None, typer.Option(help="Database of the profile's sessions.")] = None,
     schema: Annotated[str | None, typer.Option(help="Schema of the profile's sessions.")] = None,
     store: Annotated[str | None, typer.Option(help="Store of the profile's sessions.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Sign in with a password, which creates a token for this machine.")
+    ] = None,
 ) -> None:
     """Save a server and a token as a profile, in config.toml with mode 0600.
 
-    The token is asked for, or read from standard input, and is checked with the server first. CREATE API_TOKEN creates one. Exit
-    codes: as for headrace sql.
+    The token, or with --user the password, is asked for, or read from standard input, and is checked with the server first. The
+    password is not saved: the token expires after 90 days, and DROP API_TOKEN ends it. Exit codes: as for headrace sql.
     """
     from headrace.cli import session
     from headrace.cli.output import say
     from headrace.cli.profiles import Profile, ProfileError, config_file, save_profile
 
-    token = typer.prompt("API token", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().strip()
-    code = session.verify(session.Server(url, token))
+    asked = "API token" if user is None else f"Password of {user}"
+    secret = typer.prompt(asked, hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    if user is None:
+        token: str | None = secret.strip()
+        code = session.verify(session.Server(url, secret.strip()))
+    else:
+        code, token = session.token_by_password(url, user, secret, role)
     if code != exit_codes.OK:
         raise typer.Exit(code)
     given = {"role": role, "database": database, "schema": schema, "store": store}

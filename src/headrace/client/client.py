@@ -44,6 +44,7 @@ from headrace.core.errors import Diagnostic
 from headrace.core.resultset import Cell
 
 _CONNECT_TIMEOUT_S = 10.0
+_NO_CONTENT = 204
 _ANSWER_TIMEOUT_S = 120.0
 
 
@@ -99,11 +100,13 @@ class Answer:
 class Client:
     """Client of one session with the server at `url` (`http://host:port`); an asynchronous context manager.
 
+    Without a `token`, `sign_in` comes first.
+
     `context` holds the current names: each answer's are sent with the next statement. Raises, everywhere, the errors of
     `errors`.
     """
 
-    def __init__(self, url: str, token: str, *, context: SessionContext | None = None) -> None:
+    def __init__(self, url: str, token: str | None, *, context: SessionContext | None = None) -> None:
         base = url.rstrip("/")
         parts = urlsplit(base)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -114,7 +117,8 @@ class Client:
         self._is_local = is_loopback(parts.hostname)
         self._http = httpx.AsyncClient(
             base_url=base if base.endswith("/v2") else base + "/v2",
-            headers={"Authorization": f"Bearer {token}", "User-Agent": AGENT},
+            headers={"User-Agent": AGENT}
+            | ({"Authorization": f"Bearer {token}"} if token is not None else {}),
             timeout=httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
             # A proxy of the environment leads away from this machine.
             trust_env=not self._is_local,
@@ -133,6 +137,18 @@ class Client:
     async def close(self) -> None:
         """Give the connections back."""
         await self._http.aclose()
+
+    async def sign_in(self, user: str, password: str) -> None:
+        """Sign in with a password, for a client without a token. Raises AuthenticationFailedError for a wrong one."""
+        # The server accepts the cookie of a session only with an origin of its own: other pages cannot choose it.
+        self._http.headers["Origin"] = "{0.scheme}://{0.netloc}".format(urlsplit(self.url))
+        response = await self._send("POST", "/session", json={"user": user, "password": password})
+        if response.status_code != _NO_CONTENT:
+            _body(response)
+
+    async def sign_out(self) -> None:
+        """End the session of `sign_in`."""
+        await self._send("DELETE", "/session")
 
     async def version(self) -> str:
         """Return the server's version, `major.minor.patch`."""
