@@ -63,11 +63,11 @@ def renamed(view: ViewDefinition, old: Sequence[str], new: Sequence[str]) -> Vie
         qualifiers = column.parts[:-1]
         if len(qualifiers) > 1 and (path := _full(qualifiers, view))[: len(old)] == tuple(old):
             # As its source is called from now on, see below.
-            _name(column, [path[-1]] if len(old) == len(path) else [*new, *path[len(old) :]])
+            set_qualifiers(column, [path[-1]] if len(old) == len(path) else [*new, *path[len(old) :]])
     for table in named:
         path = _full(table.parts, view)
         table.set("this", exp.to_identifier([*new, *path[len(old) :]][-1]))
-        _name(table, [*new, *path[len(old) :]][:-1])
+        set_qualifiers(table, [*new, *path[len(old) :]][:-1])
         source = table.parent if isinstance(table.parent, TimeWindow) else table
         if len(old) == len(path) and not source.args.get("alias"):
             source.set("alias", exp.TableAlias(this=exp.to_identifier(path[-1])))
@@ -86,8 +86,8 @@ def _full(parts: Sequence[exp.Expr], view: ViewDefinition) -> tuple[str, ...]:
     return (*session[: 3 - len(parts)], *(part.name for part in parts))
 
 
-def _name(node: exp.Table | exp.Column, qualifiers: Sequence[str]) -> None:
-    """Give a name these qualifiers, outermost first."""
+def set_qualifiers(node: exp.Table | exp.Column, qualifiers: Sequence[str]) -> None:
+    """Set the qualifiers of a name, outermost first."""
     words = ("db", "catalog") if isinstance(node, exp.Table) else ("table", "db", "catalog")
     given = [*reversed(qualifiers), None, None, None]
     for word, name in zip(words, given, strict=False):

@@ -22,3 +22,13 @@ class OnError(StrEnum):
 
     STOP = "stop"
     CONTINUE = "continue"
+
+
+class Order(StrEnum):
+    """Column by which the queries are ordered; the largest value comes first."""
+
+    LAG = "lag"
+    INPUT = "input"
+    OUTPUT = "output"
+    STATE = "state"
+    NAME = "name"

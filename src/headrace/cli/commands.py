@@ -11,9 +11,10 @@ import typer
 from typer.core import TyperCommand
 
 from headrace.cli import exit_codes, testing
-from headrace.cli.choices import OnError, Output
+from headrace.cli.choices import OnError, Order, Output
 
 if TYPE_CHECKING:
+    from headrace.cli.desired_state import Desired
     from headrace.cli.session import Server
 
 _ORDER = "headrace.order"
@@ -235,6 +236,101 @@ def validate(
 
 
 @app.command()
+def export(
+    database: Annotated[str, typer.Argument(metavar="DATABASE", help="The database, as it is spelled.")],
+    *,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIR|FILE.sql", help="Folder or file; default: standard output."),
+    ] = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Write the SQL that creates a database, with what it uses, in an order that runs.
+
+    Secrets are replaced by ****; standard error says what else is missing. Exit codes: as for headrace sql.
+    """
+    from headrace.cli import desired_state
+
+    raise typer.Exit(desired_state.export(_server(url, token, data_dir, profile), database, to))
+
+
+Source = Annotated[
+    Path, typer.Argument(metavar="DIR|FILE", help="A file of statements, or a folder with .sql files.")
+]
+Prune = Annotated[
+    bool,
+    typer.Option(
+        "--prune", help="Drop what is in the databases that the files create, and is not in the files."
+    ),
+]
+
+
+@app.command()
+def plan(
+    source: Source,
+    *,
+    prune: Prune = False,
+    detailed_exitcode: Annotated[
+        bool, typer.Option("--detailed-exitcode", help="Exit with 2 if there are changes.")
+    ] = False,
+    variable: Variables = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Show what apply would create, update, replace and drop, and change nothing.
+
+    Exit codes: as for headrace sql; 1 also for conflicts. With --detailed-exitcode, 2 means that there are changes.
+    """
+    from headrace.cli import desired_state
+
+    desired = _desired(source, variable)
+    server = _server(url, token, data_dir, profile)
+    raise typer.Exit(desired_state.plan(server, desired, prune=prune, detailed=detailed_exitcode))
+
+
+@app.command()
+def apply(
+    source: Source,
+    *,
+    prune: Prune = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    variable: Variables = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Create and change what a folder of SQL describes, and leave what is as described. Nothing is dropped without --prune.
+
+    Shows the plan and asks first. Stops at the first step that fails; run it again to continue. Exit codes: as for headrace sql.
+    """
+    from headrace.cli import desired_state
+
+    desired = _desired(source, variable)
+    raise typer.Exit(
+        desired_state.apply(_server(url, token, data_dir, profile), desired, prune=prune, yes=yes)
+    )
+
+
+def _desired(source: Path, variable: list[str] | None) -> Desired:
+    """Return the desired state of a file or a folder, or exit if it cannot be read."""
+    from headrace.cli import desired_state
+    from headrace.cli.output import say
+    from headrace.client import ClientError
+
+    try:
+        return desired_state.read(source, _variables(variable or []))
+    except (OSError, UnicodeDecodeError, ClientError) as error:
+        say(f"headrace: cannot read the statements: {error}")
+        raise typer.Exit(exit_codes.USAGE) from None
+
+
+@app.command()
 def tail(
     entity: Annotated[
         str,
@@ -273,6 +369,36 @@ def tail(
     )
     server = _server(url, token, data_dir, profile)
     raise typer.Exit(session.run(server, [running.Text(statement)], display))
+
+
+@app.command()
+def top(
+    *,
+    order: Annotated[Order, typer.Option("--order", help="The largest value comes first.")] = Order.LAG,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.5)] = 2.0,
+    iterations: Annotated[
+        int | None,
+        typer.Option(
+            "--iterations", "-n", help="End after so many looks; without a terminal, after one.", min=1
+        ),
+    ] = None,
+    output: OutputFormat = None,
+    profile: ProfileName = None,
+    url: Url = None,
+    token: Token = None,
+    data_dir: DataDirectory = None,
+) -> None:
+    """Show the queries with their state, rates, lag and findings, as they are now; q or Ctrl-C ends it.
+
+    Without a terminal, or with -o, the rows are printed. Exit codes: as for headrace sql.
+    """
+    from headrace.cli import top as showing
+    from headrace.cli.formats import printer
+
+    is_screen = output is None and sys.stdout.isatty() and sys.stdin.isatty()
+    out = None if is_screen else printer(output or Output.NDJSON, sys.stdout)
+    server = _server(url, token, data_dir, profile)
+    raise typer.Exit(showing.top(server, order=order, interval_s=interval, iterations=iterations, out=out))
 
 
 @app.command()
@@ -329,18 +455,26 @@ def login(
     database: Annotated[str | None, typer.Option(help="Database of the profile's sessions.")] = None,
     schema: Annotated[str | None, typer.Option(help="Schema of the profile's sessions.")] = None,
     store: Annotated[str | None, typer.Option(help="Store of the profile's sessions.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Sign in with a password, which creates a token for this machine.")
+    ] = None,
 ) -> None:
     """Save a server and a token as a profile, in config.toml with mode 0600.
 
-    The token is asked for, or read from standard input, and is checked with the server first. CREATE API_TOKEN creates one. Exit
-    codes: as for headrace sql.
+    The token, or with --user the password, is asked for, or read from standard input, and is checked with the server first. The
+    password is not saved: the token expires after 90 days, and DROP API_TOKEN ends it. Exit codes: as for headrace sql.
     """
     from headrace.cli import session
     from headrace.cli.output import say
     from headrace.cli.profiles import Profile, ProfileError, config_file, save_profile
 
-    token = typer.prompt("API token", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().strip()
-    code = session.verify(session.Server(url, token))
+    asked = "API token" if user is None else f"Password of {user}"
+    secret = typer.prompt(asked, hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    if user is None:
+        token: str | None = secret.strip()
+        code = session.verify(session.Server(url, secret.strip()))
+    else:
+        code, token = session.token_by_password(url, user, secret, role)
     if code != exit_codes.OK:
         raise typer.Exit(code)
     given = {"role": role, "database": database, "schema": schema, "store": store}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import shutil
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,12 +20,13 @@ from headrace.cli import exit_codes
 from headrace.cli.output import say
 from headrace.cli.running import Display, Text, check_text, report, run_text
 from headrace.cli.screen import Screen
-from headrace.client import (
-    Client,
-    ClientError,
-)
+from headrace.client import Client, ClientError, SqlError
 from headrace.core.context import SessionContext
 from headrace.core.names import printed
+from headrace.core.sqlstate import SqlState
+from headrace.sql.ast import quoted_text
+
+_EXISTS = SqlState.DUPLICATE_API_TOKEN.value
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,16 @@ def run(server: Server, sources: Sequence[Text], display: Display, *, go_on: boo
     return _run(go(), as_json=display.json_errors)
 
 
+def run_client(server: Server, work: Callable[[Client], Coroutine[Any, Any, int]]) -> int:
+    """Run something with a client of the server; return its exit code, or that of the error that ended it."""
+
+    async def go() -> int:
+        async with Client(server.url, server.token, context=server.context) as client:
+            return await work(client)
+
+    return _run(go())
+
+
 def verify(server: Server) -> int:
     """Check that the server accepts the token; return the exit code."""
 
@@ -74,6 +86,33 @@ def verify(server: Server) -> int:
         return exit_codes.OK
 
     return _run(go())
+
+
+def token_by_password(url: str, user: str, password: str, role: str | None) -> tuple[int, str | None]:
+    """Sign in, create an API token for this machine or renew it, and sign out; return the exit code and the token."""
+    name, tokens = printed(f"login_{platform.node() or 'unknown'}"), []
+
+    async def go() -> int:
+        async with Client(url, None) as client:
+            await client.sign_in(user, password)
+            try:
+                active = role or (await client.execute("-- login")).context.role or ""
+                create = f"CREATE API_TOKEN {name} WITH ('token.role_name' = {quoted_text(active)})"
+                try:
+                    answer = await client.execute(create)
+                except SqlError as error:
+                    if error.sqlstate != _EXISTS:
+                        raise
+                    # A token of an earlier login may have another role.
+                    answer = await client.execute(f"DROP API_TOKEN {name}; {create}")
+                facts = dict(zip((column.name for column in answer.columns), answer.rows[0], strict=True))
+                tokens.append(facts["Token"])
+            finally:
+                await client.sign_out()
+        return exit_codes.OK
+
+    code = _run(go())
+    return code, tokens[0] if tokens else None
 
 
 def check(server: Server, sources: Sequence[Text]) -> int:

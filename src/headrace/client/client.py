@@ -27,11 +27,13 @@ from headrace.client.wire import (
     SUCCESS,
     AnswerColumn,
     Completion,
+    Plan,
     StatementAnswer,
     StreamOffer,
     StreamStart,
     read_answer,
     read_completion,
+    read_plan,
     read_problems,
     read_start,
     read_words,
@@ -42,6 +44,7 @@ from headrace.core.errors import Diagnostic
 from headrace.core.resultset import Cell
 
 _CONNECT_TIMEOUT_S = 10.0
+_NO_CONTENT = 204
 _ANSWER_TIMEOUT_S = 120.0
 
 
@@ -97,11 +100,13 @@ class Answer:
 class Client:
     """Client of one session with the server at `url` (`http://host:port`); an asynchronous context manager.
 
+    Without a `token`, `sign_in` comes first.
+
     `context` holds the current names: each answer's are sent with the next statement. Raises, everywhere, the errors of
     `errors`.
     """
 
-    def __init__(self, url: str, token: str, *, context: SessionContext | None = None) -> None:
+    def __init__(self, url: str, token: str | None, *, context: SessionContext | None = None) -> None:
         base = url.rstrip("/")
         parts = urlsplit(base)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -112,7 +117,8 @@ class Client:
         self._is_local = is_loopback(parts.hostname)
         self._http = httpx.AsyncClient(
             base_url=base if base.endswith("/v2") else base + "/v2",
-            headers={"Authorization": f"Bearer {token}", "User-Agent": AGENT},
+            headers={"User-Agent": AGENT}
+            | ({"Authorization": f"Bearer {token}"} if token is not None else {}),
             timeout=httpx.Timeout(_ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S),
             # A proxy of the environment leads away from this machine.
             trust_env=not self._is_local,
@@ -132,6 +138,18 @@ class Client:
         """Give the connections back."""
         await self._http.aclose()
 
+    async def sign_in(self, user: str, password: str) -> None:
+        """Sign in with a password, for a client without a token. Raises AuthenticationFailedError for a wrong one."""
+        # The server accepts the cookie of a session only with an origin of its own: other pages cannot choose it.
+        self._http.headers["Origin"] = "{0.scheme}://{0.netloc}".format(urlsplit(self.url))
+        response = await self._send("POST", "/session", json={"user": user, "password": password})
+        if response.status_code != _NO_CONTENT:
+            _body(response)
+
+    async def sign_out(self) -> None:
+        """End the session of `sign_in`."""
+        await self._send("DELETE", "/session")
+
     async def version(self) -> str:
         """Return the server's version, `major.minor.patch`."""
         body = _body(await self._send("GET", "/version"))
@@ -150,7 +168,7 @@ class Client:
         """
         sent = context or self.context
         body = request_body(text, sent, self._session_id)
-        answer = read_answer(_body(await self._submit(body, files or {})), sent)
+        answer = read_answer(_body(await self._post("/statements", body, files or {})), sent)
         while answer.sqlstate == STILL_RUNNING:
             # The server holds a poll until there is an answer or a second has gone: no pause is needed here.
             answer = await self._partition(answer.statement_id, 0, sent)
@@ -169,6 +187,11 @@ class Client:
         body = request_body(text, self.context, self._session_id)
         return read_problems(_body(await self._send("POST", "/validate", json=body)))
 
+    async def plan(self, text: str, files: Mapping[str, bytes]) -> Plan:
+        """Return the steps to the state that `text` describes, in the client's context; nothing is run."""
+        body = request_body(text, self.context, self._session_id)
+        return read_plan(_body(await self._post("/plan", body, files)))
+
     async def complete(self, text: str, offset: int) -> Completion:
         """Return what can be typed at `offset` of `text`, in the client's context."""
         body = request_body(text, self.context, self._session_id) | {"offset": offset}
@@ -185,12 +208,12 @@ class Client:
             _body(response)
         return response.content
 
-    async def _submit(self, body: dict[str, object], files: Mapping[str, bytes]) -> httpx.Response:
+    async def _post(self, path: str, body: dict[str, object], files: Mapping[str, bytes]) -> httpx.Response:
         if not files:
-            return await self._send("POST", "/statements", json=body)
+            return await self._send("POST", path, json=body)
         parts: list[tuple[str, tuple[str | None, str | bytes]]] = [("request", (None, json.dumps(body)))]
         parts += [("attachments", (name, content)) for name, content in files.items()]
-        return await self._send("POST", "/statements", files=parts)
+        return await self._send("POST", path, files=parts)
 
     async def _partition(self, statement_id: str, number: int, sent: SessionContext) -> StatementAnswer:
         path = f"/statements/{statement_id}"

@@ -49,6 +49,26 @@ class Completion:
 
 
 @dataclass(frozen=True)
+class PlanStep:
+    """A step to a desired state: `action` is create, update, replace, leave, drop or conflict. A `statement` runs in `context`."""
+
+    action: str
+    kind: str
+    name: str
+    notes: tuple[str, ...]
+    context: SessionContext
+    statement: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps to a desired state, and the errors of its text."""
+
+    steps: tuple[PlanStep, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True)
 class StreamOffer:
     """Address of a live result's rows, and the ticket for it."""
 
@@ -129,6 +149,25 @@ def read_problems(body: Any) -> list[Diagnostic]:
             )
             for item in body["diagnostics"]
         ]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ConnectionFailedError("the response is not from a Headrace server") from error
+
+
+def read_plan(body: Any) -> Plan:
+    """Return the steps to a desired state; raises ConnectionFailedError for a malformed answer."""
+    try:
+        steps = tuple(
+            PlanStep(
+                action=item["action"],
+                kind=item["kind"],
+                name=item["name"],
+                notes=tuple(item["notes"]),
+                context=_context(item["context"], SessionContext("")),
+                statement=item.get("statement"),
+            )
+            for item in body["steps"]
+        )
+        return Plan(steps, tuple(read_problems(body)))
     except (AttributeError, KeyError, TypeError) as error:
         raise ConnectionFailedError("the response is not from a Headrace server") from error
 

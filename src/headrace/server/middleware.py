@@ -19,7 +19,7 @@ DRAINED_OF_STRANGERS_BYTES_MAX = 1024 * 1024
 """How much of a too large body is read and thrown away, so that its sender sees the answer and not a reset."""
 
 LARGE_ROUTES = frozenset(
-    {"/v2/statements", "/v2/validate", "/v2/complete", "/mcp", "/graphql", "/v2/graphql"}
+    {"/v2/statements", "/v2/validate", "/v2/plan", "/v2/complete", "/mcp", "/graphql", "/v2/graphql"}
 )
 SMALL_BYTES_MAX = 16 * 1024
 """The largest body of all other routes, and of requests without authentication: signing in takes 2 KiB."""

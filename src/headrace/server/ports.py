@@ -22,6 +22,7 @@ from headrace.server.turns import Turns
 from headrace.sql.ast import Statement
 from headrace.statements.base import Execution
 from headrace.statements.completion import Completion
+from headrace.statements.desired_state import Plan
 from headrace.statements.language import Language
 
 T = TypeVar("T")
@@ -101,6 +102,12 @@ class StatementRunner(Protocol):
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
     ) -> list[Diagnostic]:
         """Return the errors of `text`, which is not run; raises HeadraceError for `context`."""
+        ...
+
+    async def plan(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> Plan:
+        """Return the steps to the state that `text` describes, which are not run; raises HeadraceError for `context`."""
         ...
 
     async def complete(

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
@@ -35,6 +36,7 @@ from headrace.sql.statements.session import Use
 from headrace.statements.base import Execution, Outcome, Services, UncheckedError
 from headrace.statements.completion import Completion, complete
 from headrace.statements.copying import file_for
+from headrace.statements.desired_state import DesiredState, Plan, PlanStep, UnknownResultError
 from headrace.statements.language import Language, language
 from headrace.statements.registry import check, execute
 from headrace.statements.select import columns_of
@@ -42,6 +44,8 @@ from headrace.statements.select import columns_of
 log = structlog.get_logger()
 
 T = TypeVar("T")
+STATEMENTS_MAX = 10_000
+"""Of one plan."""
 DIAGNOSTICS_MAX = 100
 """Of one text; there is no end to what can be wrong with one of megabytes."""
 
@@ -132,6 +136,51 @@ class StatementService:
                     diagnostics.append(replace(error.diagnostic(), severity=severity))
                 is_known = is_known and error.state in _EXISTING
         return diagnostics
+
+    async def plan(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> Plan:
+        """Return the steps from what exists to the state that the statements of `text` describe; nothing is run, and only the catalog is
+        read.
+
+        What exists in a database that the text creates, and is not in the text, has a step that drops it. Raises HeadraceError for the
+        session's organization and role.
+        """
+        services = replace(self._services, catalog=self._services.catalog.draft())
+        desired = DesiredState(self._services.catalog.snapshot())
+        statements = await asyncio.to_thread(lambda: list(islice(parse_each(text), STATEMENTS_MAX + 1)))
+        first = statements[0] if statements else None
+        context = self._begun(context, principal, first, checking=True)
+        steps: list[PlanStep] = []
+        diagnostics: list[Diagnostic] = []
+        is_known = True
+        for statement in statements:
+            if isinstance(statement, UserError):
+                diagnostics.append(statement.diagnostic())
+                is_known = False
+                continue
+            run = Execution(services, principal, context, files=files, checking=True)
+            try:
+                step, context = await desired.step(statement, run)
+                steps += [step] if step is not None else []
+            except UnknownResultError as unknown:
+                steps.append(unknown.step)
+                is_known = False
+            except HeadraceError as error:
+                error.span = error.span or statement.span
+                if error.state is SqlState.INSUFFICIENT_PRIVILEGE:
+                    self._audit.record(refused_check(statement, principal, run.role))
+                if is_known or error.state not in _MISSING:
+                    diagnostics.append(error.diagnostic())
+                else:
+                    steps.append(desired.unknown(statement, run))
+        if len(statements) > STATEMENTS_MAX:
+            diagnostics.append(_too_many_statements())
+        if diagnostics:
+            # What is missing in the text may be in the statement that is wrong.
+            return Plan(tuple(steps), tuple(diagnostics[:DIAGNOSTICS_MAX]))
+        run = Execution(self._services, principal, context, checking=True)
+        return Plan((*steps, *await asyncio.to_thread(lambda: list(desired.surplus(run)))))
 
     async def complete(
         self, text: str, offset: int, *, principal: Principal, context: SessionContext
@@ -376,3 +425,12 @@ class StatementService:
             role=run.role,
             sqlstate=state.value,
         )
+
+
+def _too_many_statements() -> Diagnostic:
+    error = UserError(
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        f"expected at most {STATEMENTS_MAX} statements in a plan",
+        hint="Plan each database on its own.",
+    )
+    return error.diagnostic()

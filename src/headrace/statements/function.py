@@ -105,7 +105,7 @@ def _source(statement: CreateFunction, run: Execution) -> FunctionSource:
 @handles(CreateFunction, requires=_creation, checked=True)
 async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
     """Create a function. Functions of the same name differ by their argument types; the names of built-in functions are reserved."""
-    new_function = _declared(statement, run)
+    new_function = declared_function(statement, run)
     _check_names(new_function, statement)
     signature = str(new_function.signature)
     existing = next(
@@ -130,7 +130,7 @@ async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
     return Outcome(ddl(_KIND, signature, "CREATE", f"function {signature} {done}", [signature]))
 
 
-def _declared(statement: CreateFunction, run: Execution) -> UserFunction:
+def declared_function(statement: CreateFunction, run: Execution) -> UserFunction:
     """Return the function that a statement declares. Raises UserError 3D008 and 3D021 for its properties."""
     specs = _OF_JAVA if statement.code is None else _OF_PYTHON
     reader = PropertyReader(statement.properties.entries, specs, what="a function", lacking=statement.span)

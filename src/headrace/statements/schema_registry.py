@@ -63,23 +63,7 @@ async def create_schema_registry(statement: CreateSchemaRegistry, run: Execution
             span=statement.name.span,
         )
     if existing is None:
-        written = value_of(statement.properties.entries, TYPE)
-        if written is None:
-            raise UserError(
-                SqlState.MISSING_PARAMETER,
-                "CREATE SCHEMA_REGISTRY needs the property 'type'",
-                hint=f"It is one of {', '.join(sorted(TYPES)).upper()}.",
-                span=statement.span,
-            )
-        span = statement.properties.span(TYPE.name)
-        kind = registry_type(written, span=span)
-        files = run.with_files(statement.properties, kind.properties)
-        given, named = run.with_secrets(files, kind.properties)
-        reader = PropertyReader(given.entries, kind.properties, what=f"a {kind.label} registry", lacking=span)
-        moment = now()
-        properties = _read(kind, reader)
-        secrets = kept_secrets(named, properties)
-        registry = SchemaRegistry(name, kind.type, run.role, moment, moment, properties, secrets=secrets)
+        registry = declared_registry(statement, run)
         await _test(registry, statement.properties, run)
         await asyncio.to_thread(run.catalog.create_schema_registry, registry)
     done = "was created" if existing is None else "already exists"
@@ -141,6 +125,29 @@ async def describe_schema_registry(statement: DescribeSchemaRegistry, run: Execu
         "updated_at": moment_text(registry.updated_at),
     }
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], list(facts.items())))
+
+
+def declared_registry(statement: CreateSchemaRegistry, run: Execution) -> SchemaRegistry:
+    """Return the schema registry that a statement declares. Raises UserError for its properties; contacts nothing."""
+    written = value_of(statement.properties.entries, TYPE)
+    if written is None:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            "CREATE SCHEMA_REGISTRY needs the property 'type'",
+            hint=f"It is one of {', '.join(sorted(TYPES)).upper()}.",
+            span=statement.span,
+        )
+    span = statement.properties.span(TYPE.name)
+    kind = registry_type(written, span=span)
+    files = run.with_files(statement.properties, kind.properties)
+    given, named = run.with_secrets(files, kind.properties)
+    reader = PropertyReader(given.entries, kind.properties, what=f"a {kind.label} registry", lacking=span)
+    moment = now()
+    properties = _read(kind, reader)
+    secrets = kept_secrets(named, properties)
+    return SchemaRegistry(
+        statement.name.name, kind.type, run.role, moment, moment, properties, secrets=secrets
+    )
 
 
 def _read(kind: RegistryType, reader: PropertyReader) -> dict[str, str]:

@@ -79,7 +79,7 @@ async def create_store(statement: CreateStore, run: Execution) -> Outcome:
                 hint="Choose another name, or change it with UPDATE STORE.",
                 span=statement.name.span,
             )
-        store = _checked(statement, run)
+        store = declared_store(statement, run)
         await asyncio.to_thread(_test, store, statement.properties, run)
         await asyncio.to_thread(run.catalog.create_store, store)
     selected = run.context.store and run.knows(run.catalog.store(run.context.store))
@@ -170,7 +170,8 @@ async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
     return Outcome(result(columns, [row]))
 
 
-def _checked(statement: CreateStore, run: Execution) -> Store:
+def declared_store(statement: CreateStore, run: Execution) -> Store:
+    """Return the store that a statement declares. Raises UserError for its properties; contacts nothing."""
     kind = value_of(statement.properties.entries, dialect.TYPE)
     if kind is None:
         raise UserError(

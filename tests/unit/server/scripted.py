@@ -20,6 +20,7 @@ from headrace.core.resultset import Cell, LiveRows, ResultColumn, ResultSet
 from headrace.core.types import BIGINT, VARCHAR
 from headrace.server.connections import Connections
 from headrace.statements.completion import Candidate, Completion
+from headrace.statements.desired_state import Plan, PlanStep
 from headrace.statements.language import Language, PropertyFacts
 
 ORGANIZATION = str(uuid.uuid4())
@@ -99,6 +100,7 @@ class ScriptedStatements:
     """Whose token is good no longer, and why."""
     views: list[Relation] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
+    plan_steps: list[PlanStep] = field(default_factory=list)
     privileges: set[Privilege] = field(default_factory=set)
 
     def answer(
@@ -126,6 +128,12 @@ class ScriptedStatements:
     ) -> list[Diagnostic]:
         await self.execute(text, principal=principal, context=context, files=files)
         return self.diagnostics
+
+    async def plan(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> Plan:
+        await self.execute(text, principal=principal, context=context, files=files)
+        return Plan(tuple(self.plan_steps), tuple(self.diagnostics))
 
     async def complete(
         self, text: str, offset: int, *, principal: Principal, context: SessionContext

@@ -58,6 +58,7 @@ async def test_every_route_refuses_without_a_token(app: FastAPI, http: httpx.Asy
         "/v2/statements",
         "/v2/statements/{statement_id}",
         "/v2/validate",
+        "/v2/plan",
         "/v2/complete",
         "/v2/language",
         "/v2/openapi.json",

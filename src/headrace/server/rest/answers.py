@@ -14,6 +14,7 @@ from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.tickets import Ticket
 from headrace.statements.completion import Completion
+from headrace.statements.desired_state import Plan
 from headrace.statements.language import Language
 
 
@@ -119,6 +120,23 @@ def finished(
 def checked(diagnostics: Sequence[Diagnostic]) -> Response:
     """Return 200 with the errors of a text that was not run."""
     return _json(200, {"diagnostics": [error_parts(diagnostic) for diagnostic in diagnostics]})
+
+
+def planned(plan: Plan) -> Response:
+    """Return 200 with the steps to a desired state, or the errors of its text."""
+    steps = [
+        {
+            "action": step.action.value,
+            "kind": step.kind,
+            "name": step.name,
+            "notes": step.notes,
+            "context": _context(step.context),
+            **({"statement": step.statement} if step.statement is not None else {}),
+            **({"position": asdict(step.span)} if step.span is not None else {}),
+        }
+        for step in plan.steps
+    ]
+    return _json(200, {"steps": steps, "diagnostics": [error_parts(each) for each in plan.diagnostics]})
 
 
 def completed(completion: Completion) -> Response:

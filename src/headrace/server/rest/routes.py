@@ -29,6 +29,7 @@ from headrace.server.rest.answers import (
     described,
     finished,
     page_count,
+    planned,
     under_way,
 )
 from headrace.server.rest.runs import StatementRun, StatementRuns
@@ -37,6 +38,7 @@ from headrace.server.rest.shapes import (
     OF_CHECKS,
     OF_COMPLETIONS,
     OF_LANGUAGE,
+    OF_PLANS,
     OF_POLLS,
     OF_STATEMENTS,
     SUBMISSION,
@@ -90,24 +92,7 @@ def router(plane: ControlPlane) -> APIRouter:
         answer = await run.answer(plane.settings.statement_timeout_ms / 1000)
         return _response(plane, request, run, answer, partition=0)
 
-    @routes.post(
-        "/validate",
-        summary="Check statements without running them",
-        openapi_extra=SUBMISSION,
-        responses=OF_CHECKS,
-    )
-    async def validate(request: Request) -> Response:
-        submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
-        with _admitted(plane):
-            problems = await plane.runs.check(
-                submitted.request.statement,
-                principal_of(request),
-                submitted.request.context,
-                session_id=submitted.request.parameters.session_id or "",
-                files=submitted.files,
-            )
-        return checked(problems)
-
+    _add_checks(routes, plane)
     _add_language(routes, plane)
 
     @routes.get(
@@ -131,6 +116,46 @@ def router(plane: ControlPlane) -> APIRouter:
         await serve_stream(websocket, statement_id, plane.tickets, plane.metrics, plane.ended, plane.audit)
 
     return routes
+
+
+def _add_checks(routes: APIRouter, plane: ControlPlane) -> None:
+    """Add what is answered about statements that are not run."""
+
+    @routes.post(
+        "/validate",
+        summary="Check statements without running them",
+        openapi_extra=SUBMISSION,
+        responses=OF_CHECKS,
+    )
+    async def validate(request: Request) -> Response:
+        submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
+        with _admitted(plane):
+            problems = await plane.runs.check(
+                submitted.request.statement,
+                principal_of(request),
+                submitted.request.context,
+                session_id=submitted.request.parameters.session_id or "",
+                files=submitted.files,
+            )
+        return checked(problems)
+
+    @routes.post(
+        "/plan",
+        summary="Compare statements, as the desired state, with what exists",
+        openapi_extra=SUBMISSION,
+        responses=OF_PLANS,
+    )
+    async def plan(request: Request) -> Response:
+        submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
+        with _admitted(plane):
+            steps = await plane.runs.plan(
+                submitted.request.statement,
+                principal_of(request),
+                submitted.request.context,
+                session_id=submitted.request.parameters.session_id or "",
+                files=submitted.files,
+            )
+        return planned(steps)
 
 
 def _add_language(routes: APIRouter, plane: ControlPlane) -> None:

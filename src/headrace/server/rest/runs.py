@@ -24,6 +24,7 @@ from headrace.server.ports import StatementRunner
 from headrace.server.rest.answers import Answer, Envelope, Failed, Streaming, Succeeded, TurnedAway
 from headrace.server.turns import NoTurnError, Turns
 from headrace.statements.completion import Completion
+from headrace.statements.desired_state import Plan
 from headrace.statements.language import Language
 
 log = structlog.get_logger()
@@ -124,6 +125,24 @@ class StatementRuns:
                 return [error.diagnostic()]
             except Exception:  # noqa: BLE001 - a defect of ours, which is logged
                 return [broke("check_broke")]
+
+    async def plan(
+        self,
+        text: str,
+        principal: Principal,
+        context: SessionContext,
+        *,
+        session_id: str,
+        files: Mapping[str, bytes],
+    ) -> Plan:
+        """Compare the state that `text` describes with what exists, in its session's turn; raises NoTurnError."""
+        async with self._turns.turn((principal.user, session_id)):
+            try:
+                return await self._statements.plan(text, principal=principal, context=context, files=files)
+            except HeadraceError as error:
+                return Plan((), (error.diagnostic(),))
+            except Exception:  # noqa: BLE001 - a defect of ours, which is logged
+                return Plan((), (broke("plan_broke"),))
 
     async def complete(
         self, text: str, offset: int, principal: Principal, context: SessionContext, *, session_id: str

@@ -90,6 +90,40 @@ class Problems(BaseModel):
     diagnostics: list[Problem]
 
 
+class Context(BaseModel):
+    """The session's names after the statement; those that are not set are left out."""
+
+    organizationID: str  # noqa: N815
+    roleName: str = ""  # noqa: N815
+    databaseName: str = ""  # noqa: N815
+    schemaName: str = ""  # noqa: N815
+    storeName: str = ""  # noqa: N815
+    computePoolName: str = ""  # noqa: N815
+
+
+class PlanStep(BaseModel):
+    """A step to a desired state."""
+
+    action: str = Field(
+        description="`create`, `update`, `replace`, `leave`, `drop` or `conflict`, which cannot be applied."
+    )
+    kind: str
+    name: str
+    statement: str = Field(
+        "", description="The statement that takes the step in `context`; left out if there is none."
+    )
+    context: Context
+    notes: list[str] = Field(description="What changes, and how EXPLAIN classifies a replacement.")
+    position: Position | None = None
+
+
+class Plan(BaseModel):
+    """Steps to a desired state, in an order that runs, and errors of its text; with errors it cannot be applied."""
+
+    steps: list[PlanStep]
+    diagnostics: list[Problem]
+
+
 class Candidate(BaseModel):
     """A text that can stand at the position."""
 
@@ -158,17 +192,6 @@ class Partition(BaseModel):
     rowCount: int  # noqa: N815
 
 
-class Context(BaseModel):
-    """The session's names after the statement; those that are not set are left out."""
-
-    organizationID: str  # noqa: N815
-    roleName: str = ""  # noqa: N815
-    databaseName: str = ""  # noqa: N815
-    schemaName: str = ""  # noqa: N815
-    storeName: str = ""  # noqa: N815
-    computePoolName: str = ""  # noqa: N815
-
-
 class LiveResult(BaseModel):
     """Address of a live result, and the token that opens it once within a minute."""
 
@@ -218,6 +241,7 @@ OF_STATEMENTS: Answers = {
     503: _BUSY,
 }
 OF_CHECKS: Answers = {200: {"model": Problems, "description": "The error."}, 503: _BUSY}
+OF_PLANS: Answers = {200: {"model": Plan, "description": "The steps, or the errors."}, 503: _BUSY}
 OF_COMPLETIONS: Answers = {
     200: {
         "model": Completion,
