@@ -231,6 +231,13 @@ WINDOWS = (
         f"{window(20)} + INTERVAL (5 * p) SECOND AS e, make_timestamp(t * 1000) AS moment "
         "FROM s, range(1, 5) AS steps(p)) WHERE moment < e GROUP BY ALL",
     ),
+    Template(
+        "session_rows",
+        f"SELECT window_start, window_end, k, v, d FROM SESSION(s PARTITION BY k, GAP 3 SECONDS) {_S}",
+        "SELECT make_timestamp(min(t) OVER w * 1000) AS window_start, make_timestamp(max(t) OVER w * 1000) + INTERVAL 3 SECOND AS "
+        "window_end, k, v, d FROM (SELECT *, sum(CASE WHEN gap > 3000 THEN 1 ELSE 0 END) OVER (PARTITION BY k ORDER BY t, d, v) AS part "
+        "FROM (SELECT *, t - lag(t, 1, t) OVER (PARTITION BY k ORDER BY t, d, v) AS gap FROM s)) WINDOW w AS (PARTITION BY k, part)",
+    ),
     _changelog(
         "session",
         f"SELECT window_start, window_end, k, COUNT(*) AS n FROM SESSION(s, GAP 3 SECONDS) {_S} GROUP BY window_start, window_end, k",
