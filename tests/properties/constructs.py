@@ -106,6 +106,23 @@ CHANGES = (
         "SELECT id, w FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC NULLS LAST, id) AS rn FROM u) WHERE rn <= 2",
     ),
     _changelog(
+        "u_first_ranks",
+        f"SELECT id, rn, k, w FROM (SELECT *, RANK() OVER (PARTITION BY k ORDER BY w DESC) AS rn FROM u {_U}) WHERE rn <= 3",
+        "SELECT id, rn, k, w FROM (SELECT *, RANK() OVER (PARTITION BY k ORDER BY w DESC NULLS LAST) AS rn FROM u) WHERE rn <= 3",
+    ),
+    _changelog(
+        "u_dense_ranks",
+        f"SELECT id, w FROM (SELECT *, DENSE_RANK() OVER (ORDER BY w % 7) AS rn FROM u {_U}) WHERE rn BETWEEN 2 AND 3",
+        "SELECT id, w FROM (SELECT *, DENSE_RANK() OVER (ORDER BY w % 7 NULLS FIRST) AS rn FROM u) WHERE rn BETWEEN 2 AND 3",
+    ),
+    _changelog(
+        "s_first_ranks",
+        f"SELECT rn, COUNT(*) AS n, COUNT(DISTINCT v) AS m FROM (SELECT *, DENSE_RANK() OVER (PARTITION BY k ORDER BY v DESC) AS rn "
+        f"FROM s {_S} WHERE {_REAL}) WHERE rn <= 4 GROUP BY rn",
+        "SELECT rn, COUNT(*) AS n, COUNT(DISTINCT v) AS m FROM (SELECT *, DENSE_RANK() OVER "
+        "(PARTITION BY k ORDER BY v DESC NULLS LAST) AS rn FROM s) WHERE rn <= 4 GROUP BY rn",
+    ),
+    _changelog(
         "s_first_of_each",
         f"SELECT k, t, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t, d) AS rn FROM s {_S} WHERE {_REAL}) WHERE rn = 1",
         "SELECT k, t, d FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t, d) AS rn FROM s) WHERE rn = 1",
@@ -214,6 +231,13 @@ WINDOWS = (
         f"{window(20)} + INTERVAL (5 * p) SECOND AS e, make_timestamp(t * 1000) AS moment "
         "FROM s, range(1, 5) AS steps(p)) WHERE moment < e GROUP BY ALL",
     ),
+    Template(
+        "session_rows",
+        f"SELECT window_start, window_end, k, v, d FROM SESSION(s PARTITION BY k, GAP 3 SECONDS) {_S}",
+        "SELECT make_timestamp(min(t) OVER w * 1000) AS window_start, make_timestamp(max(t) OVER w * 1000) + INTERVAL 3 SECOND AS "
+        "window_end, k, v, d FROM (SELECT *, sum(CASE WHEN gap > 3000 THEN 1 ELSE 0 END) OVER (PARTITION BY k ORDER BY t, d, v) AS part "
+        "FROM (SELECT *, t - lag(t, 1, t) OVER (PARTITION BY k ORDER BY t, d, v) AS gap FROM s)) WINDOW w AS (PARTITION BY k, part)",
+    ),
     _changelog(
         "session",
         f"SELECT window_start, window_end, k, COUNT(*) AS n FROM SESSION(s, GAP 3 SECONDS) {_S} GROUP BY window_start, window_end, k",
@@ -240,6 +264,13 @@ WINDOWS = (
         "SELECT window_start, window_end, k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
         f"ORDER BY n DESC, k) AS rn FROM ({_windowed(10)})) WHERE rn <= 2",
         exactly_once=True,
+    ),
+    _changelog(
+        "window_ranks",
+        "SELECT window_start, window_end, k, n, rn FROM (SELECT *, RANK() OVER (PARTITION BY window_start, window_end "
+        f"ORDER BY n) AS rn FROM ({_TUMBLED})) WHERE rn <= 2",
+        "SELECT window_start, window_end, k, n, rn FROM (SELECT *, RANK() OVER (PARTITION BY window_start, window_end "
+        f"ORDER BY n NULLS FIRST) AS rn FROM ({_windowed(10)})) WHERE rn <= 2",
     ),
     _changelog(
         "window_first",

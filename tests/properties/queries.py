@@ -168,13 +168,14 @@ class Queries:
         return f"{call}{only}", kind
 
     def _ranked(self, rows: Query) -> Query:
-        """Ordered by all columns, so that only equal rows may change places."""
+        """ROW_NUMBER is ordered by all columns, so that only equal rows may change places."""
         items, columns = self._items(rows)
         partition, _ = self._random.choice(rows.columns)
         named = [name for name, _ in rows.columns]
-        order = dict.fromkeys([self._random.choice(named), *named])
+        function = self._random.choice(["ROW_NUMBER", "ROW_NUMBER", "RANK", "DENSE_RANK"])
+        order = dict.fromkeys([self._random.choice(named), *(named if function == "ROW_NUMBER" else ())])
         by = ", ".join(f"{name} {self._one_of(f'ASC {_FIRST}', f'DESC {_LAST}')}" for name in order)
-        number = f"ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {by}) AS place"
+        number = f"{function}() OVER (PARTITION BY {partition} ORDER BY {by}) AS place"
         shown = [*columns, ("place", "number")] if self._is(0.5) else columns
         text = (
             f"SELECT {', '.join(name for name, _ in shown)} FROM (SELECT {items}, {number} FROM {rows.text}) AS {self._alias()} "

@@ -311,7 +311,7 @@ class SelectBinder:
         self._scope = Scope((), overloads=self._context.overloads)
         if clause is None:
             return SingleRow()
-        binder = SourceBinder(self._context, self._known, self._subquery, self._view, converted)
+        binder = SourceBinder(self._node, self._context, self._known, self._subquery, self._view, converted)
         if clause.this.args.get("system_time") is not None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from typing import Literal
 
 from headrace.analyzer.expressions import ColumnReference, Expression, Over, SortKey
 from headrace.catalog.objects import Relation
@@ -530,14 +531,15 @@ class SetOperation(LogicalNode):
 
 
 RANK_SOURCE = f"{PREFIX}rank"
+RankFunction = Literal["ROW_NUMBER", "RANK", "DENSE_RANK"]
 
 
 @dataclass(frozen=True)
 class TopN(LogicalNode):
-    """The first `limit` rows of each partition by `order_by`: `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= limit`.
+    """The first rows of each partition by `order_by`: `function() OVER (PARTITION BY … ORDER BY …) <= limit`.
 
-    The first `skipped` of them are left out. `rank` names the column, of the source `RANK_SOURCE`, that holds a row's place from 1; None:
-    nothing reads it.
+    With RANK and DENSE_RANK, rows that are equal in order have the same rank, and there may be more than `limit`. The first `skipped` rows
+    are left out. `rank` names the column, of the source `RANK_SOURCE`, that holds a row's rank from 1; None: nothing reads it.
     """
 
     input: LogicalNode
@@ -546,7 +548,13 @@ class TopN(LogicalNode):
     limit: int
     rank: str | None = None
     skipped: int = 0
+    function: RankFunction = "ROW_NUMBER"
     span: Span | None = field(default=None, compare=False)
+
+    @property
+    def has_ties(self) -> bool:
+        """True if several rows of a partition may have the same rank."""
+        return self.function != "ROW_NUMBER"
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:

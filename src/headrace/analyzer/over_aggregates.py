@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 from headrace.analyzer.event_times import event_times, is_event_time, is_row_time
 from headrace.analyzer.expressions import (
@@ -24,6 +25,7 @@ from headrace.analyzer.logical import (
     LookupJoin,
     OverAggregate,
     Project,
+    RankFunction,
     Scan,
     TemporalJoin,
     TimeWindow,
@@ -105,6 +107,8 @@ def _check(over: Over, source: LogicalNode) -> None:
             hint="LEAD would wait for a row that may never come. Read the row before with LAG, or use "
             "MATCH_RECOGNIZE."
             if name == "LEAD"
+            else PATTERN.replace("ROW_NUMBER", name)
+            if name in get_args(RankFunction)
             else PATTERN,
             span=over.span,
         )

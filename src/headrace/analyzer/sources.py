@@ -29,6 +29,7 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.patterns import match_recognize
 from headrace.analyzer.scope import UNNAMED, Scope
+from headrace.analyzer.sessions import groups_sessions, rows_of_sessions
 from headrace.analyzer.source_properties import source_properties, table_properties
 from headrace.catalog.objects import Relation, RelationKind, StoreFacts
 from headrace.connectors.base import RecordSource, StoreDescriptor
@@ -67,17 +68,22 @@ def refuse_tables(node: LogicalNode) -> None:
 
 
 class SourceBinder:
-    """Binds the sources of one FROM. `named` are the WITH queries in force, `subquery` binds a nested query, `view` a materialized
-    view under an alias, at a place, as its query, and `changelog` a conversion of changes."""
+    """Binds the sources of the FROM of `select`.
+
+    `named` are the WITH queries in force, `subquery` binds a nested query, `view` a view under an alias, at a place, as its query, and
+    `changelog` a conversion of changes.
+    """
 
     def __init__(
         self,
+        select: exp.Select,
         context: BindingContext,
         named: Mapping[str, LogicalNode],
         subquery: Callable[[exp.Expr], LogicalNode],
         view: Callable[[Relation, str, Span | None], LogicalNode],
         changelog: Callable[[ChangelogFunction, LogicalNode], LogicalNode],
     ) -> None:
+        self._select = select
         self._context = context
         self._named = named
         self._subquery = subquery
@@ -91,7 +97,12 @@ class SourceBinder:
             rows = self._rows(node.this, node)
             if node.args.get("time") is not None:
                 _check_time(node.args["time"], rows)
-            return _window(node, rows)
+            window = _window(node, rows)
+            if window.kind is WindowKind.SESSION and not groups_sessions(self._select, node):
+                return Subquery(
+                    self._subquery(rows_of_sessions(node, rows)), rows.sources[0].alias, window.span
+                )
+            return window
         if isinstance(node, ChangelogFunction):
             return self._changelog(node, self._rows(node.this, node))
         if isinstance(node, MatchNode):

@@ -1,10 +1,14 @@
-"""Top-N: `SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS n FROM …) WHERE n <= 3` in continuous queries."""
+"""Top-N: `SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS n FROM …) WHERE n <= 3` in continuous queries.
+
+RANK() and DENSE_RANK() are possible instead of ROW_NUMBER().
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from itertools import count
+from typing import get_args
 
 from headrace.analyzer.expressions import (
     Call,
@@ -25,6 +29,7 @@ from headrace.analyzer.logical import (
     JoinKind,
     LogicalNode,
     Project,
+    RankFunction,
     Subquery,
     TopN,
     Unnest,
@@ -44,7 +49,7 @@ _FLIPPED = {"<=": ">=", "<": ">", ">=": "<=", ">": "<", "=": "="}
 def first_rows(sources: LogicalNode, where: list[Expression]) -> LogicalNode:
     """Return FROM of a continuous query; subqueries that number rows keep those that `where` asks for, which loses that condition.
 
-    Raises UserError 3D008 for a limit below one, 0A000 for a ROW_NUMBER() without ORDER BY.
+    Raises UserError 42601 for a limit below one, 0A000 for a number without ORDER BY.
     """
     match sources:
         case Subquery():
@@ -72,7 +77,7 @@ def _first_rows(source: Subquery, where: list[Expression]) -> LogicalNode:
         if limit < 1:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
-                f"ROW_NUMBER() starts at 1: no row has a number up to {limit}",
+                f"{_function(number)}() starts at 1: no row has a number up to {limit}",
                 hint=PATTERN,
                 span=part.span,
             )
@@ -118,12 +123,22 @@ def _read_by(node: LogicalNode) -> Iterator[Expression]:
 
 
 def _numbered(query: LogicalNode) -> Item | None:
-    """Return the one output column of a SELECT that is ROW_NUMBER() OVER (…)."""
+    """Return the one output column of a SELECT that is ROW_NUMBER(), RANK() or DENSE_RANK() OVER (…)."""
     if not isinstance(query, Project | Aggregate):
         return None
     numbered = [item for item in query.items if overs(item.expression)]
-    over = numbered[0].expression if len(numbered) == 1 else None
-    return numbered[0] if isinstance(over, Over) and over.function.name == "ROW_NUMBER" else None
+    return numbered[0] if len(numbered) == 1 and _function(numbered[0]) is not None else None
+
+
+def _function(number: Item) -> RankFunction | None:
+    """Return the function whose result with OVER is a column."""
+    over = number.expression
+    functions: tuple[RankFunction, ...] = get_args(RankFunction)
+    return (
+        next((name for name in functions if name == over.function.name), None)
+        if isinstance(over, Over)
+        else None
+    )
 
 
 def _limit(part: Expression, alias: str, name: str) -> tuple[int, bool] | None:
@@ -160,20 +175,28 @@ def _whole(expression: Expression) -> int | None:
 
 
 def _top_n(query: LogicalNode, number: Item, limit: int) -> LogicalNode:
-    """Return the SELECT with a `TopN` instead of its ROW_NUMBER()."""
-    over = number.expression
-    if not isinstance(over, Over) or not isinstance(query, Project | Aggregate):
-        raise InternalError(f"no ROW_NUMBER() in {type(query).__name__}")
+    """Return the SELECT with a `TopN` instead of its ROW_NUMBER(), RANK() or DENSE_RANK()."""
+    over, function = number.expression, _function(number)
+    if not isinstance(over, Over) or not isinstance(query, Project | Aggregate) or function is None:
+        raise InternalError(f"no number of rows in {type(query).__name__}")
     if not over.order_by:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "ROW_NUMBER() in a continuous query requires ORDER BY: it defines which rows are first",
+            f"{function}() in a continuous query requires ORDER BY: it defines which rows are first",
             hint=PATTERN,
             span=over.span,
         )
     if isinstance(query, Aggregate):
         query, over = _over_groups(query, over)
-    top = TopN(query.input, over.partition_by, over.order_by, limit, number.name, span=over.span)
+    top = TopN(
+        query.input,
+        over.partition_by,
+        over.order_by,
+        limit,
+        number.name,
+        function=function,
+        span=over.span,
+    )
     place = ColumnReference(
         source=RANK_SOURCE, column=number.name, type=BIGINT, nullable=False, span=over.span
     )

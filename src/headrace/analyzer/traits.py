@@ -344,12 +344,11 @@ def _top_n(node: TopN) -> Traits:
     below = traits(node.input)
     partition = tuple(place for place in map(place_of, node.partition_by) if place is not None)
     plain = len(partition) == len(node.partition_by)
-    if plain and node.limit == 1 and partition:
-        key: tuple[Place, ...] | None = partition
-    elif plain and node.rank is not None:
+    key = below.key
+    if plain and node.limit == 1 and partition and not node.has_ties:
+        key = partition
+    elif plain and node.rank is not None and not node.has_ties:
         key = (*partition, (RANK_SOURCE, node.rank))
-    else:
-        key = below.key
     if ranks_windows(node):
         return Traits(INSERTS, key, below.timed, below.window, below.window_start)
     return Traits(ALL_CHANGES, key)

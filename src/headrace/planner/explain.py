@@ -293,7 +293,10 @@ def _top_n(node: TopN) -> str:
     partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
     order = ", ".join(map(_sorted, node.order_by))
     places = f"{node.skipped + 1} to {node.limit}" if node.skipped else str(node.limit)
-    return f"TopN {places} of {partition} by {order}{f' AS {printed(node.rank)}' if node.rank else ''}"
+    function = f" by {node.function}" if node.has_ties else ""
+    return (
+        f"TopN{function} {places} of {partition} by {order}{f' AS {printed(node.rank)}' if node.rank else ''}"
+    )
 
 
 def _line(node: LogicalNode) -> str:
@@ -476,7 +479,7 @@ def step_text(step: physical.Step) -> str:
         case physical.ChangelogJoin():
             return f"{step.how} join of {step.left} with {step.right}, with deletions"
         case physical.TopN():
-            return f"the first {step.limit} of each {', '.join(step.partition) or 'relation'} of {step.input}"
+            return _first(step)
         case physical.MatchRecognize():
             variables = " ".join(variable.name for variable in step.pattern)
             return f"match {variables} in each {', '.join(step.partition) or 'relation'} of {step.input}"
@@ -501,6 +504,11 @@ def step_text(step: physical.Step) -> str:
             return f"optimize {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
         case physical.WriteResults():
             return f"send {step.input} to the client{f', at most {step.limit} rows' if step.limit is not None else ''}"
+
+
+def _first(step: physical.TopN) -> str:
+    ranks = " ranks" if step.function != "row_number" else ""
+    return f"the first {step.limit}{ranks} of each {', '.join(step.partition) or 'relation'} of {step.input}"
 
 
 def _indented(text: str) -> Iterator[str]:

@@ -224,10 +224,14 @@ def _top_n(node: TopN, accepted: _Accepted) -> Operator:
     if ranks_windows(node):
         return Operator(node, Mode.INSERT, node_traits, (below,))
     partition = {place_of(key) for key in node.partition_by}
-    by_place = node_traits.key is not None and (
-        node_traits.key == tuple(place_of(key) for key in node.partition_by)
-        if node.limit == 1
-        else {*partition, (RANK_SOURCE, node.rank)} == set(node_traits.key)
+    by_place = (
+        not node.has_ties
+        and node_traits.key is not None
+        and (
+            node_traits.key == tuple(place_of(key) for key in node.partition_by)
+            if node.limit == 1
+            else {*partition, (RANK_SOURCE, node.rank)} == set(node_traits.key)
+        )
     )
     upserts = by_place and accepted[0] is not Mode.SIGNED and Mode.UPSERT in accepted
     return Operator(node, Mode.UPSERT if upserts else Mode.SIGNED, node_traits, (below,))

@@ -315,9 +315,9 @@ class OrderKey(_Data):
 
 
 class TopN(_Data):
-    """The first `limit` rows of each partition in order; `rank` names a BIGINT column of the place, from 1.
+    """The rows of each partition with a rank up to `limit`, as `function` counts them; `rank` names a BIGINT column of it, from 1.
 
-    Of rows that are equal in order the `oldest` that came goes first, or the `newest`.
+    For row_number, of rows that are equal in order the `oldest` that came goes first, or the `newest`.
 
     With `closes` (a TIMESTAMP column) they are given once, when the watermark reaches it: the output is `insert`.
     """
@@ -334,6 +334,7 @@ class TopN(_Data):
     closes: str | None = None
     state_ttl_ms: int = 0
     ties: Literal["oldest", "newest"] = "oldest"
+    function: Literal["row_number", "rank", "dense_rank"] = "row_number"
 
 
 class PatternVariable(_Data):

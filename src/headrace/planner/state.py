@@ -98,8 +98,11 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
         case TopN():
             if ranks_windows(node):
                 return state("window Top-N", "rows of open windows", WINDOWS_END, waits=True)
+            first = (
+                f"rows with the first {node.limit} ranks" if node.has_ties else f"the first {node.limit} rows"
+            )
             contents = (
-                f"the first {node.limit} rows of each partition"
+                f"{first} of each partition"
                 if operator.inputs[0].mode is Mode.INSERT
                 else "all rows of each partition"
             )

@@ -139,7 +139,8 @@ class TimeWindow(exp.Expression):
     Arguments: `this` exp.Table (name only) or exp.Subquery (no alias), `kind` one of TIME_WINDOWS,
     `size_ms` an int (the gap of a SESSION), `advance_ms` an int or None (HOP's advance, CUMULATE's step), `alias`
     exp.TableAlias or None, `time` the column that the statement names as the event time, or None, `offset_ms` how much later than
-    the multiples of its size since 1970 a window starts (negative: earlier), or None.
+    the multiples of its size since 1970 a window starts (negative: earlier), or None, `partition_by` the list of exp.Column whose values
+    the rows of a SESSION share, or None.
     """
 
     arg_types = {  # noqa: RUF012
@@ -149,6 +150,7 @@ class TimeWindow(exp.Expression):
         "advance_ms": False,
         "time": False,
         "offset_ms": False,
+        "partition_by": False,
         "alias": False,
     }
 

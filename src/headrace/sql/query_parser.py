@@ -614,8 +614,7 @@ class QueryParser(ExpressionParser):
         self.take("DATA", "=", ">")
         this = self._parse_input_rows()
         window = TimeWindow(this=this, kind=kind).update_positions(token)
-        if self._curr.token_type is TokenType.PARTITION_BY:
-            raise self.cursor.unsupported(f"PARTITION BY in {kind}", hint="Add its columns to GROUP BY.")
+        self._parse_sessions_of(window)
         self._expect(TokenType.COMMA, f"',' and {'GAP' if kind == 'SESSION' else 'SIZE'} n unit")
         self._parse_descriptor(window)
         if self._curr.token_type is TokenType.INTERVAL or self._named_argument() is not None:
@@ -624,6 +623,36 @@ class QueryParser(ExpressionParser):
             self._parse_lengths(window)
         self._expect(TokenType.R_PAREN, f"')' at the end of {kind}")
         return window
+
+    def _parse_sessions_of(self, window: TimeWindow) -> None:
+        """Parse `PARTITION BY column, …`, with or without parentheses; the argument behind it follows a comma too."""
+        if window.kind != "SESSION" and self._curr.token_type is TokenType.PARTITION_BY:
+            raise self.cursor.unsupported(
+                f"PARTITION BY in {window.kind}", hint="Add its columns to GROUP BY."
+            )
+        if not self._match(TokenType.PARTITION_BY):
+            return
+        enclosed = self._match(TokenType.L_PAREN)
+        columns = [self._parse_partition_column()]
+        while self.at(",") and (enclosed or not self._at_window_argument()):
+            self._advance()
+            columns.append(self._parse_partition_column())
+        if enclosed:
+            self._expect(TokenType.R_PAREN, "')' after the columns of PARTITION BY")
+        window.set("partition_by", columns)
+
+    def _parse_partition_column(self) -> exp.Expr:
+        return self._require(self._parse_column(), "the name of a column")
+
+    def _at_window_argument(self) -> bool:
+        """True if the argument behind the comma that is next is that of a window, and no column."""
+        start = self._index
+        self._advance()
+        number = self._next.token_type is TokenType.NUMBER
+        interval = self._curr.token_type is TokenType.INTERVAL or self._named_argument() is not None
+        time = self.at("DESCRIPTOR", "(") or self.at("TIMECOL", "=", ">")
+        self._retreat(start)
+        return number or interval or time
 
     def _parse_descriptor(self, window: TimeWindow) -> None:
         self.take("TIMECOL", "=", ">")
@@ -648,13 +677,13 @@ class QueryParser(ExpressionParser):
 
     def _parse_intervals(self, window: TimeWindow) -> None:
         """Parse Flink's order: `INTERVAL '5' MINUTE, INTERVAL '10' MINUTE` are the advance and the size; then the offset."""
-        if window.kind == "SESSION":
+        if window.kind == "SESSION" and window.args.get("partition_by") is None:
             raise self.cursor.unsupported(
                 "SESSION over all rows",
                 hint="Write SESSION(relation, GAP n unit), and add the columns that identify a session to GROUP BY.",
             )
-        order = (
-            ["size_ms", "offset_ms"] if window.kind == "TUMBLE" else ["advance_ms", "size_ms", "offset_ms"]
+        order = {"TUMBLE": ["size_ms", "offset_ms"], "SESSION": ["size_ms"]}.get(
+            window.kind, ["advance_ms", "size_ms", "offset_ms"]
         )
         while True:
             named = self._named_argument()

@@ -58,7 +58,9 @@ _QUOTED_WORDS = frozenset(
 def _time_window(printer: generator.Generator, node: TimeWindow) -> str:
     size = "GAP" if node.kind == "SESSION" else "SIZE"
     time = f", DESCRIPTOR({printer.sql(node, 'time')})" if node.args.get("time") is not None else ""
-    text = f"{node.kind}({printer.sql(node, 'this')}{time}, {size} {duration_text(node.size_ms)}"
+    partition = node.args.get("partition_by")
+    keys = f" PARTITION BY {', '.join(map(printer.sql, partition))}" if partition else ""
+    text = f"{node.kind}({printer.sql(node, 'this')}{keys}{time}, {size} {duration_text(node.size_ms)}"
     if node.advance_ms is not None:
         word = "ADVANCE BY" if node.kind == "HOP" else "STEP BY"
         text += f", {word} {duration_text(node.advance_ms)}"

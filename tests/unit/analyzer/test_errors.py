@@ -288,9 +288,9 @@ NOT_SUPPORTED = [
     ("SELECT a.c FROM flights AS a(c)", "c", "SELECT column AS name"),
     ("SELECT * FROM numbers(1, 3)", "(", "Write a relation, UNNEST, or one of TUMBLE"),
     (
-        "SELECT window_start FROM SESSION(flights, GAP 1 MINUTE)",
-        "flights",
-        "GROUP BY window_start, window_end",
+        "SELECT window_start FROM TUMBLE(flights PARTITION BY carrier, SIZE 1 MINUTE)",
+        "PARTITION BY",
+        "GROUP BY",
     ),
     (
         "SELECT COUNT(*) FROM SESSION(flights, GAP 1 MINUTE) GROUP BY window_start, window_end",

@@ -112,7 +112,12 @@ def test_a_number_that_keeps_the_first_rows_is_a_top_n_still() -> None:
             "INTERVAL '5' MINUTE",
         ),
         ("SELECT LEAD(delay) OVER (ORDER BY flight_time) AS x FROM flights", "0A000", "LEAD OVER", "LAG"),
-        ("SELECT RANK() OVER (ORDER BY flight_time) AS x FROM flights", "0A000", "RANK OVER", "ROW_NUMBER()"),
+        (
+            "SELECT RANK() OVER (ORDER BY flight_time) AS x FROM flights",
+            "0A000",
+            "RANK OVER",
+            ", RANK() OVER (",
+        ),
         (
             "SELECT LAG(delay, distance) OVER (ORDER BY flight_time) AS x FROM flights",
             "0A000",

@@ -215,12 +215,22 @@ REFUSED = [
     (f"SELECT carrier FROM ({RANKED}) WHERE n <= 3 OR delay > 1", "0A000", "WHERE n <= 3"),
     (f"SELECT carrier FROM ({RANKED}) WHERE n < 1", "42601", "WHERE n <= 3"),
     (
+        f"SELECT carrier FROM ({RANKED.replace('ROW_NUMBER', 'DENSE_RANK')}) WHERE n > 3",
+        "0A000",
+        "WHERE n <= 3",
+    ),
+    (
+        "SELECT c FROM (SELECT carrier AS c, RANK() OVER () AS n FROM flights) WHERE n = 1",
+        "0A000",
+        "WHERE n <= 3",
+    ),
+    (
         "SELECT c FROM (SELECT carrier AS c, ROW_NUMBER() OVER (PARTITION BY carrier) AS n FROM flights) WHERE n = 1",
         "0A000",
         "WHERE n <= 3",
     ),
     (
-        "SELECT c FROM (SELECT carrier AS c, RANK() OVER (ORDER BY delay) AS n FROM flights) WHERE n = 1",
+        "SELECT c FROM (SELECT carrier AS c, NTILE(4) OVER (ORDER BY delay) AS n FROM flights) WHERE n = 1",
         "0A000",
         "WHERE n <= 3",
     ),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.analyzer.logical import TimeWindow, walk
+from headrace.analyzer.logical import Aggregate, TimeWindow, Unnest, walk
+from headrace.analyzer.traits import traits
 from headrace.planner import physical
 from tests.plans.shapes import tree
 from tests.plans.world import planned
@@ -67,3 +68,41 @@ def test_late_rows_and_windows_are_shifted_alike() -> None:
     assert (timed.window_ms, timed.advance_ms, timed.offset_ms) == (86_400_000, 86_400_000, 5_400_000)
     texts = [step.sql for step in cumulated.steps if isinstance(step, physical.SqlTransform)]
     assert any("- 5400000000L" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("query", "shape"),
+    [
+        ("SELECT carrier, delay FROM SESSION(flights PARTITION BY carrier, GAP 1 MINUTE)", (1, 1)),
+        (
+            "SELECT * FROM SESSION((SELECT carrier FROM flights), GAP 1 MINUTE) AS f WHERE f.carrier = 'AA'",
+            (1, 1),
+        ),
+        # The groups are the sessions.
+        ("SELECT DISTINCT window_start, window_end, carrier FROM SESSION(flights, GAP 1 MINUTE)", (1, 0)),
+        (
+            "SELECT carrier, COUNT(*) AS n FROM SESSION(flights PARTITION BY carrier, GAP 1 MINUTE) "
+            "GROUP BY window_start, window_end, carrier",
+            (1, 0),
+        ),
+        # The groups divide sessions, or unite them.
+        (
+            "SELECT tailnum, COUNT(*) AS n FROM SESSION(flights PARTITION BY carrier, GAP 1 MINUTE) "
+            "GROUP BY window_start, window_end, tailnum",
+            (2, 1),
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM SESSION(flights PARTITION BY carrier, GAP 1 MINUTE) GROUP BY window_start, window_end",
+            (2, 1),
+        ),
+    ],
+)
+def test_rows_of_sessions_are_collected_unless_the_groups_are_the_sessions(
+    query: str, shape: tuple[int, int]
+) -> None:
+    parts = list(walk(tree(query)))
+    assert (
+        len([x for x in parts if isinstance(x, Aggregate)]),
+        len([x for x in parts if isinstance(x, Unnest)]),
+    ) == shape
+    assert traits(parts[0]).insert_only

@@ -1,4 +1,4 @@
-"""Choice of a Top-N between two rows at the same place in the order."""
+"""Choice of a Top-N between rows at the same place in the order."""
 
 from __future__ import annotations
 
@@ -26,3 +26,13 @@ def test_of_equal_event_times_the_newest_row_is_the_last_one_that_came(
 ) -> None:
     plan = planned(NUMBERED.format(order, taken))
     assert [step.ties for step in plan.steps if isinstance(step, physical.TopN)] == [ties]
+
+
+@pytest.mark.parametrize("function", ["RANK", "DENSE_RANK"])
+@pytest.mark.parametrize("taken", ["= 1", "<= 2", "BETWEEN 2 AND 3"])
+def test_rows_of_one_rank_have_the_key_of_the_input(function: str, taken: str) -> None:
+    text = f"SELECT tailnum, n FROM (SELECT *, {function}() OVER (PARTITION BY maker ORDER BY seats DESC) AS n FROM planes) WHERE n {taken}"
+    plan = planned(text)
+    [step] = [step for step in plan.steps if isinstance(step, physical.TopN)]
+    assert (step.function, step.output, step.ties) == (function.lower(), "signed", "oldest")
+    assert step.limit == int(taken[-1])

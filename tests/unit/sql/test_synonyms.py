@@ -27,6 +27,10 @@ SYNONYMS = [
      "GROUP BY window_start, window_end, k"),
     ("SELECT a FROM s JOIN c FOR SYSTEM_TIME AS OF s.ts x WITH ('a' = 'b') ON s.k = x.k",
      "SELECT a FROM s JOIN c FOR SYSTEM_TIME AS OF s.ts AS x WITH ('a' = 'b') ON s.k = x.k"),
+    ("SELECT k FROM TABLE(SESSION(TABLE t PARTITION BY (k, a), DESCRIPTOR(ts), INTERVAL '90' SECOND))",
+     "SELECT k FROM SESSION(t PARTITION BY k, a, DESCRIPTOR(ts), GAP 90 SECONDS)"),
+    ("SELECT k FROM SESSION(DATA => TABLE t PARTITION BY k, TIMECOL => DESCRIPTOR(ts), GAP => INTERVAL '90' SECOND)",
+     "SELECT k FROM SESSION(t PARTITION BY k, DESCRIPTOR(ts), GAP 90 SECONDS)"),
     ("SELECT k FROM t GROUP BY SESSION(ts, INTERVAL '90' SECOND), k",
      "SELECT k FROM SESSION(t, DESCRIPTOR(ts), GAP 90 SECONDS) GROUP BY window_start, window_end, k"),
 ]  # fmt: skip

@@ -411,6 +411,7 @@ def _changelog_join(work: Build, step: physical.ChangelogJoin) -> DataFrame:
 def _top_n(work: Build, step: physical.TopN) -> DataFrame:
     ranked = _operators(work).TopN.rank(
         work.frames[step.input]._jdf,
+        step.function,
         _listed(work, step.partition),
         *_ordered(work, step.order),
         step.limit,

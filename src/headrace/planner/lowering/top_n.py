@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expressions import Expression
 from headrace.analyzer.logical import RANK_SOURCE, TopN
@@ -15,18 +17,23 @@ from headrace.planner.spark_sql import identifier
 
 _CLOSES = f"{PREFIX}closes"
 _PLACE = f"{PREFIX}place"
+_FUNCTIONS: dict[str, Literal["row_number", "rank", "dense_rank"]] = {
+    "ROW_NUMBER": "row_number",
+    "RANK": "rank",
+    "DENSE_RANK": "dense_rank",
+}
 
 
 def keeps_last(node: TopN) -> bool:
     """Return True if the newest row of each partition is kept, which of two at the same event time is the later one, as in Flink."""
-    if node.limit != 1 or len(node.order_by) != 1:
+    if node.has_ties or node.limit != 1 or len(node.order_by) != 1:
         return False
     [key] = node.order_by
     return key.descending and is_event_time(key.expression, node.input)
 
 
 def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Fragment:
-    """Lower ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n."""
+    """Lower ROW_NUMBER(), RANK() or DENSE_RANK() OVER (PARTITION BY … ORDER BY …) <= n."""
     keys = (*node.partition_by, *(key.expression for key in node.order_by))
     input_columns = frozenset(place for place in needed if place[0] != RANK_SOURCE)
     fragment = low.fragment(operator.inputs[0], input_columns | places(*keys))
@@ -61,6 +68,7 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
             closes=closes,
             state_ttl_ms=low.state_ttl_ms,
             ties="newest" if keeps_last(node) else "oldest",
+            function=_FUNCTIONS[node.function],
         )
     )
     result = low.over_structs(ranked, fragment, operator.mode)

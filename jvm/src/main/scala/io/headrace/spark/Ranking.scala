@@ -14,17 +14,36 @@ private[spark] final class RankedRow(val bytes: Array[Byte], val arrival: Long, 
   row.pointTo(bytes, bytes.length)
 }
 
+/** A function that numbers rows; with ties, rows that are equal in order have the same one. */
+private[spark] sealed abstract class RankFunction(val name: String, val hasTies: Boolean) extends Serializable
+private[spark] case object RowNumber extends RankFunction("row_number", hasTies = false)
+private[spark] case object Rank extends RankFunction("rank", hasTies = true)
+private[spark] case object DenseRank extends RankFunction("dense_rank", hasTies = true)
+
+private[spark] object RankFunction {
+
+  /** Throws IllegalArgumentException for an unknown name. */
+  def named(name: String): RankFunction = Seq(RowNumber, Rank, DenseRank).find(_.name == name).getOrElse(
+    throw new IllegalArgumentException(s"expected row_number, rank or dense_rank, found $name")
+  )
+}
+
+/** A row and its rank, from 1. */
+private[spark] final case class PlacedRow(rank: Long, bytes: Array[Byte])
+
 /** The rows of one partition in order. The first few are at hand, in the partition's one value of state; the others are
   * kept beside it, and are looked through only when too few are left at hand. Of rows that are equal in order, the one
   * that came first goes first, or with `newestFirst` the one that came last.
   *
-  * @param order    by which rows are compared
-  * @param columns  how many a row has
-  * @param needed   how many rows must be known
-  * @param rest     the rows that are not at hand: bytes -> arrival, count; null when rows are never taken away, and all
-  *                 but the first `needed` are forgotten
+  * @param function  how rows are numbered
+  * @param order     by which rows are compared
+  * @param columns   how many a row has
+  * @param needed    the last rank whose rows must be known
+  * @param rest      the rows that are not at hand: bytes -> arrival, count; null when rows are never taken away, and all
+  *                  with a rank above `needed` are forgotten
   */
 private[spark] final class Ranking(
+    function: RankFunction,
     order: BaseOrdering,
     columns: Int,
     needed: Int,
@@ -38,6 +57,8 @@ private[spark] final class Ranking(
   private var away = 0L
   private var arrivals = 0L
   private var changed = false
+  private var trimAt = atHand
+  private var places = 0L // of rows at hand that differ in order, at least up to `needed`; known for DENSE_RANK
 
   def clear(): Unit = {
     rows.clear()
@@ -45,6 +66,8 @@ private[spark] final class Ranking(
     away = 0
     arrivals = 0
     changed = false
+    trimAt = atHand
+    places = 0
   }
 
   def isBlank: Boolean = rows.isEmpty && debts.isEmpty && away == 0
@@ -52,22 +75,41 @@ private[spark] final class Ranking(
   /** True if it was changed since it was read. */
   def isChanged: Boolean = changed
 
-  /** The first rows, at most `needed`. */
-  def first: Array[Array[Byte]] = {
+  /** The rows with a rank up to `needed`, in order. */
+  def first: Array[PlacedRow] = {
     refill()
-    val out = new Array[Array[Byte]](math.min(needed.toLong, rows.foldLeft(0L)(_ + _.count)).toInt)
-    var (at, from) = (0, 0)
-    while (at < out.length) {
-      val row = rows(from)
-      var n = 0
-      while (n < row.count && at < out.length) {
-        out(at) = row.bytes
-        at += 1
-        n += 1
+    val out = ArrayBuffer.empty[PlacedRow]
+    ranked { (row, rank) =>
+      for (n <- 0 until row.count) {
+        val place = if (function.hasTies) rank else rank + n
+        if (place <= needed) out += PlacedRow(place, row.bytes)
       }
-      from += 1
     }
-    out
+    out.toArray
+  }
+
+  /** Visits the entries at hand whose rank is at most `needed`, with the rank; returns how many there are, and the rank of a row after all
+    * that are at hand.
+    */
+  private def ranked(visit: (RankedRow, Long) => Unit = (_, _) => ()): (Int, Long) = {
+    var (at, rank, preceding, places) = (0, 1L, 0L, 0L)
+    while (at < rows.size) {
+      if (!function.hasTies || at == 0 || order.compare(rows(at - 1).row, rows(at).row) != 0) {
+        places += 1
+        rank = if (function == DenseRank) places else preceding + 1
+      }
+      if (rank > needed) return (at, rank)
+      visit(rows(at), rank)
+      preceding += rows(at).count
+      at += 1
+    }
+    (at, (if (function == DenseRank) places else preceding) + 1)
+  }
+
+  /** True if no row that is away can have a rank up to `needed`: it follows the last one at hand, or is equal to it in order. */
+  private def isComplete: Boolean = away == 0 || {
+    val (count, next) = ranked()
+    if (function.hasTies) count < rows.size else next > needed
   }
 
   def add(bytes: Array[Byte]): Unit = {
@@ -77,17 +119,19 @@ private[spark] final class Ranking(
       changed = true
     } else {
       probe.pointTo(bytes, bytes.length)
-      val precedesLast = rows.nonEmpty && {
-        val compared = order.compare(probe, rows.last.row)
-        compared < 0 || (compared == 0 && newestFirst)
-      }
-      if (precedesLast || (away == 0 && rows.size < atHand)) {
+      val compared = if (rows.isEmpty) 1 else order.compare(probe, rows.last.row)
+      if (compared < 0 || (compared == 0 && newestFirst) || hasRoom(compared)) {
         insert(new RankedRow(bytes, arrivals, 1, columns))
         changed = true
       } else if (rest != null) putAway(bytes, arrivals, 1)
       arrivals += 1
     }
   }
+
+  /** True if a row that does not precede the last one at hand joins those at hand; `compared` with the last one. */
+  private def hasRoom(compared: Int): Boolean =
+    if (rest == null && function.hasTies) compared == 0 || (if (function == DenseRank) places else rows.size) < needed
+    else away == 0 && rows.size < atHand
 
   def remove(bytes: Array[Byte]): Unit = {
     changed = true
@@ -107,13 +151,33 @@ private[spark] final class Ranking(
   }
 
   private def insert(row: RankedRow): Unit = {
-    var at = rows.size
-    while (at > 0 && follows(rows(at - 1), row)) at -= 1
+    val at = position(rows, row)
     rows.insert(at, row)
-    if (rows.size > atHand) {
+    if (function == DenseRank && !isTie(at - 1, row) && !isTie(at + 1, row)) places += 1
+    if (rows.size > trimAt) trim()
+  }
+
+  private def isTie(at: Int, row: RankedRow): Boolean = rows.indices.contains(at) && order.compare(rows(at).row, row.row) == 0
+
+  /** The place of a row among others in order. */
+  private def position(among: ArrayBuffer[RankedRow], row: RankedRow): Int = {
+    var (at, end) = (0, among.size)
+    while (at < end) {
+      val middle = (at + end) >>> 1
+      if (follows(among(middle), row)) end = middle else at = middle + 1
+    }
+    at
+  }
+
+  /** Puts away, or forgets, the last rows at hand, of which there are enough. With ties it is called seldom: it visits all. */
+  private def trim(): Unit = {
+    val kept = if (!function.hasTies) atHand else if (rest == null) ranked()._1 else math.max(atHand, ranked()._1 + 1)
+    while (rows.size > kept) {
       val last = rows.remove(rows.size - 1)
       if (rest != null) putAway(last.bytes, last.arrival, last.count)
     }
+    if (function.hasTies) trimAt = math.max(atHand, 2 * rows.size)
+    places = math.min(places, needed)
   }
 
   private def follows(left: RankedRow, right: RankedRow): Boolean = {
@@ -134,17 +198,15 @@ private[spark] final class Ranking(
     }
   }
 
-  /** Takes the best of the rows that are away, when fewer than needed are at hand. */
-  private def refill(): Unit = if (rows.size < needed && away > 0) {
+  /** Takes the best of the rows that are away, when too few are at hand. */
+  private def refill(): Unit = while (!isComplete) {
     val top = ArrayBuffer.empty[RankedRow]
-    val room = atHand - rows.size
+    val room = if (function.hasTies) math.max(atHand, rows.size) else atHand - rows.size
     rest.iterator().foreach { case (bytes, entry) =>
       val kept = ByteBuffer.wrap(entry)
       val row = new RankedRow(bytes, kept.getLong(), kept.getInt(), columns)
       if (top.size < room || follows(top.last, row)) {
-        var at = top.size
-        while (at > 0 && follows(top(at - 1), row)) at -= 1
-        top.insert(at, row)
+        top.insert(position(top, row), row)
         if (top.size > room) top.remove(room)
       }
     }
@@ -174,6 +236,7 @@ private[spark] final class Ranking(
       rows += new RankedRow(Accumulator.bytes(in), arrival, count, columns)
     }
     for (_ <- 0 until in.getInt()) debts += Accumulator.bytes(in)
+    if (function == DenseRank) places = ranked()._2 - 1
   }
 }
 

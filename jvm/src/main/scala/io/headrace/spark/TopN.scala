@@ -14,7 +14,7 @@ import org.apache.spark.sql.types._
 import PackedRows._
 import PartitionWatermark.named
 
-/** The first rows of each partition, ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= limit: the entry point for Python. */
+/** The first rows of each partition, such as ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= limit: the entry point for Python. */
 object TopN {
 
   /** The first `limit` rows of each partition, whenever they change. Of rows that are equal in order, the one that came
@@ -22,6 +22,7 @@ object TopN {
     *
     * Where no row is ever taken away, only the first rows are kept; otherwise all are, the first ones at hand.
     *
+    * @param function       `row_number`; `rank` or `dense_rank`, by which rows that are equal in order have the same rank
     * @param partitionKeys  columns; a NULL in them is a value like others
     * @param orderBy        columns, with `descending` and `nullsFirst` for each of them
     * @param op             the column that says whether a row is added, 1, or taken away, -1, or still there, 0; null: all
@@ -29,7 +30,7 @@ object TopN {
     * @param output         `upsert`: the rows by partition and rank, or with a limit of 1 by partition, ends marked by
     *                       `deleted`; `signed`: rows that join the first ones and leave them, or with a rank change it,
     *                       marked by `op`; `insert`: each partition once, when the watermark has reached `closes`
-    * @param rankColumn     the name of a BIGINT with the row's number; null: none
+    * @param rankColumn     the name of a BIGINT with the row's rank; null: none
     * @param closes         with `insert`: a TIMESTAMP that is the same for all rows of a partition, such as the end of their
     *                       window. Rows that come after it are late and dropped. Else null
     * @param stateTtl       a partition that was not touched for so long is forgotten; with `repeats`, one that was touched
@@ -40,6 +41,7 @@ object TopN {
     */
   def rank(
       df: DataFrame,
+      function: String,
       partitionKeys: JavaList[String],
       orderBy: JavaList[String],
       descending: JavaList[java.lang.Boolean],
@@ -52,7 +54,8 @@ object TopN {
       stateTtl: TimeToLive,
       newestFirst: Boolean
   ): DataFrame = {
-    requireOutput(output, limit, rankColumn, closes)
+    val ranks = RankFunction.named(function)
+    requireOutput(output, ranks, limit, rankColumn, closes)
     val schema = without(df.schema, op)
     val keys = partitionKeys.asScala.toSeq
     val order = RowOrder(orderBy.asScala.zip(descending.asScala).zip(nullsFirst.asScala).toSeq.map { case ((name, down), nulls) =>
@@ -60,10 +63,10 @@ object TopN {
       OrderColumn(at, schema(at).dataType, down, nulls)
     })
     require(order.columns.size == orderBy.size, s"expected a direction for each of the ${orderBy.size} columns of the order")
-    val form = TopNForm(order, schema.length, limit, op == null, output == "signed", ranked = rankColumn != null, newestFirst)
+    val form = TopNForm(ranks, order, schema.length, limit, op == null, output == "signed", ranked = rankColumn != null, newestFirst)
     val ttl = if (closes == null) stateTtl else TimeToLive.Forever
     val format = (keys, rowType(schema).json, order, op == null, closes == null, if (op == null) limit else 0)
-    val state = new KeyState("Top-N", 1, format.hashCode, ttl)
+    val state = new KeyState("Top-N", 1, if (ranks.hasTies) (format, function).hashCode else format.hashCode, ttl)
     val processor = if (closes == null) new TopNProcessor(state, ttl, form) else new ClosingTopNProcessor(state, form)
     val time = if (closes == null) lit(0L) else unix_micros(named(closes))
     // Spark drops the rows of a column with this mark that the watermark had passed before the batch.
@@ -91,10 +94,11 @@ object TopN {
     ranked.select(columns(col("row"), schema) ++ Option(rankColumn).map(col("rank").as(_)) ++ change: _*)
   }
 
-  private def requireOutput(output: String, limit: Int, rankColumn: String, closes: String): Unit = {
+  private def requireOutput(output: String, function: RankFunction, limit: Int, rankColumn: String, closes: String): Unit = {
     require(limit > 0, s"expected a limit of 1 or more, found $limit")
     require(Set("upsert", "signed", "insert").contains(output), s"expected upsert, signed or insert as the output, found $output")
     require((output == "insert") == (closes != null), s"expected a time that closes a partition with insert, and with it alone, found $output")
+    require(output != "upsert" || !function.hasTies, "expected row_number with upserts: rows of one rank have no key")
     require(
       output != "upsert" || limit == 1 || rankColumn != null,
       s"expected a rank with the upserts of a limit of $limit: it is part of their key"

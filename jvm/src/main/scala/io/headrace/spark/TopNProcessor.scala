@@ -11,17 +11,19 @@ import org.apache.spark.sql.streaming.TTLConfig
 /** A row that is added to a partition, taken away from it, or still there. `closes` is in microseconds. */
 private[spark] final case class RankInput(op: Byte, closes: Long, row: Array[Byte])
 
-/** A row at its place, which counts from 1. */
+/** A row and its rank, which counts from 1. */
 private[spark] final case class RankOutput(op: Byte, rank: Long, row: Array[Byte])
 
 /** Definition of a ranking's output.
   *
+  * @param function  how rows are numbered
   * @param columns  how many a row has
   * @param signed   whether rows that leave come out as well
   * @param ranked   whether a row's place is part of it
   * @param newestFirst  whether of rows that are equal in order the one that came last goes first
   */
 private[spark] final case class TopNForm(
+    function: RankFunction,
     order: RowOrder,
     columns: Int,
     limit: Int,
@@ -42,7 +44,7 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttl: TimeToLive, form
     val rest =
       if (form.insertOnly) null else getHandle.getMapState("rest", Encoders.BINARY, Encoders.BINARY, TTLConfig.NONE)
     freeRest = () => if (rest != null) rest.clear()
-    ranking = new Ranking(form.order.ordering, form.columns, form.limit, rest, form.newestFirst)
+    ranking = new Ranking(form.function, form.order.ordering, form.columns, form.limit, rest, form.newestFirst)
   }
 
   override protected def free(): Unit = freeRest()
@@ -66,10 +68,9 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttl: TimeToLive, form
     repeated(ranking.first)
   }
 
-  private def byPlace: Boolean = form.ranked || form.limit == 1
+  private def byPlace: Boolean = !form.function.hasTies && (form.ranked || form.limit == 1)
 
-  private def repeated(rows: Array[Array[Byte]]): Iterator[RankOutput] =
-    rows.iterator.zipWithIndex.map { case (row, at) => RankOutput(0, if (byPlace) at + 1 else 0, row) }
+  private def repeated(rows: Array[PlacedRow]): Iterator[RankOutput] = rows.iterator.map(row => RankOutput(0, row.rank, row.bytes))
 
   protected def load(): ByteBuffer = {
     val loaded = state.load()
@@ -87,12 +88,12 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttl: TimeToLive, form
     } else if (loaded != null) state.clear(time)
 
   /** Changes by place. */
-  private def places(before: Array[Array[Byte]], after: Array[Array[Byte]]): ArrayBuffer[RankOutput] = {
+  private def places(before: Array[PlacedRow], after: Array[PlacedRow]): ArrayBuffer[RankOutput] = {
     val out = new ArrayBuffer[RankOutput](2)
     var at = 0
     while (at < math.max(before.length, after.length)) {
-      val old = if (at < before.length) before(at) else null
-      val now = if (at < after.length) after(at) else null
+      val old = if (at < before.length) before(at).bytes else null
+      val now = if (at < after.length) after(at).bytes else null
       if (!Arrays.equals(old, now)) {
         if (old != null && (form.signed || now == null)) out += RankOutput(-1, at + 1, old)
         if (now != null) out += RankOutput(1, at + 1, now)
@@ -102,21 +103,23 @@ private[spark] sealed class TopNProcessor(state: KeyState, ttl: TimeToLive, form
     out
   }
 
-  /** Rows that left and rows that joined, at any place. */
-  private def members(before: Array[Array[Byte]], after: Array[Array[Byte]]): ArrayBuffer[RankOutput] = {
-    val differences = new LinkedHashMap[ByteBuffer, Integer]
-    before.foreach(row => differences.merge(ByteBuffer.wrap(row), -1, Integer.sum(_, _)))
-    after.foreach(row => differences.merge(ByteBuffer.wrap(row), 1, Integer.sum(_, _)))
+  /** Rows that left and rows that joined, at any place; a row whose rank is shown and changed did both. */
+  private def members(before: Array[PlacedRow], after: Array[PlacedRow]): ArrayBuffer[RankOutput] = {
+    val differences = new LinkedHashMap[(Long, ByteBuffer), Integer]
+    def count(row: PlacedRow, by: Int): Unit =
+      differences.merge((if (form.ranked) row.rank else 0L, ByteBuffer.wrap(row.bytes)), by, Integer.sum(_, _))
+    before.foreach(count(_, -1))
+    after.foreach(count(_, 1))
     val out = ArrayBuffer.empty[RankOutput]
     differences.forEach { (row, count) =>
-      for (_ <- 0 until math.abs(count)) out += RankOutput((if (count < 0) -1 else 1).toByte, 0, row.array())
+      for (_ <- 0 until math.abs(count)) out += RankOutput((if (count < 0) -1 else 1).toByte, row._1, row._2.array())
     }
     out
   }
 }
 
 private object TopNProcessor {
-  private val NoRows = new Array[Array[Byte]](0)
+  private val NoRows = new Array[PlacedRow](0)
 }
 
 /** The first rows of one partition, given once, when the watermark has reached its end; nothing is left of it then. */
@@ -136,11 +139,11 @@ private[spark] final class ClosingTopNProcessor(state: KeyState, form: TopNForm)
 
   override protected def wake(key: Array[Byte], time: OperatorTime): Iterator[RankOutput] = {
     val loaded = load()
-    val rows = if (loaded == null) Array.empty[Array[Byte]] else ranking.first
+    val rows = if (loaded == null) Array.empty[PlacedRow] else ranking.first
     if (loaded != null) {
       state.clear(time)
       free()
     }
-    rows.iterator.zipWithIndex.map { case (row, at) => RankOutput(1, at + 1, row) }
+    rows.iterator.map(row => RankOutput(1, row.rank, row.bytes))
   }
 }

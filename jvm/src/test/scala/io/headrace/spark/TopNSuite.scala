@@ -23,7 +23,8 @@ class TopNSuite extends PatientSuite {
 
   /** By the highest v, NULL last, then by the lowest id. */
   private def first(df: DataFrame, limit: Int, op: String, output: String, rank: String): DataFrame =
-    TopN.rank(df, asList("k"), asList("v", "id"), flags(true, false), flags(false, false), limit, op, output, rank, null, TimeToLive.Forever, false)
+    TopN.rank(
+      df, "row_number", asList("k"), asList("v", "id"), flags(true, false), flags(false, false), limit, op, output, rank, null, TimeToLive.Forever, false)
 
   /** The same of rows that stay: (row, rank). */
   private def batch(rows: Seq[Item], limit: Int): Set[(Item, Long)] =
@@ -87,6 +88,41 @@ class TopNSuite extends PatientSuite {
       }
     }
 
+  for (function <- Seq("rank", "dense_rank"); (limit, numbers) <- Seq((3, 4), (2, 40)); stay <- Seq(false, true))
+    test(s"$function up to $limit among $numbers numbers, of rows that ${if (stay) "stay" else "come and go"}, gives what a batch does") {
+      val random = new Random((function, limit, stay).hashCode)
+      val input = MemoryStream[Item](spark)
+      val op = if (stay) null else "op"
+      val ranked = TopN.rank(
+        input.toDF(), function, asList("k"), asList("v"), flags(true), flags(false), limit, op, "signed", "n", null, TimeToLive.Forever, false)
+      val rows = for (id <- 1 to 240) yield Item(Seq("a", "b", null)(random.nextInt(3)), Some(random.nextInt(numbers)), id, 1)
+      val gone = if (stay) Seq.empty else (rows.sortBy(_.v).takeRight(110) ++ random.shuffle(rows).take(30)).distinct.map(_.copy(op = -1))
+      val changes = gone.take(4) ++ random.shuffle(rows.drop(20) ++ gone.drop(50)) ++ rows.take(20) ++ gone.slice(4, 50)
+      def after(count: Int): Set[(Item, Long)] = {
+        val here = changes.take(count).groupMapReduce(_.copy(op = 1))(_.op.toInt)(_ + _).filter(_._2 > 0).keys
+        here.groupBy(_.k).values.flatMap { partition =>
+          val values = partition.toSeq.map(_.v.get)
+          def rank(row: Item): Long = 1L + (if (function == "rank") values else values.distinct).count(_ > row.v.get)
+          partition.map(row => (row, rank(row))).filter(_._2 <= limit)
+        }.toSet
+      }
+      val checkpoint = newCheckpoint()
+      val cuts = Seq(0, 4, 90, 150, 151, changes.size)
+      val early = running(ranked, checkpoint) { query =>
+        for (Seq(from, until) <- cuts.take(4).sliding(2)) {
+          input.addData(changes.slice(from, until): _*)
+          assertEquals(signed(query.rows()), after(until))
+        }
+        query.rows()
+      }
+      running(ranked, checkpoint) { query =>
+        for (Seq(from, until) <- cuts.drop(3).sliding(2)) {
+          input.addData(changes.slice(from, until): _*)
+          assertEquals(signed(early ++ query.rows()), after(until))
+        }
+      }
+    }
+
   test("without a rank only the rows that join the first ones and leave them come out") {
     val input = MemoryStream[Item](spark)
     running(first(input.toDF(), 2, null, "signed", null)) { query =>
@@ -117,7 +153,7 @@ class TopNSuite extends PatientSuite {
       val input = MemoryStream[(String, Int, Int)](spark)
       val rows = input.toDF().toDF("k", "t", "v")
       val kept = TopN.rank(
-        rows, asList("k"), asList("t"), flags(descending), flags(false), 1, null, "upsert", null, null, TimeToLive.Forever, descending)
+        rows, "row_number", asList("k"), asList("t"), flags(descending), flags(false), 1, null, "upsert", null, null, TimeToLive.Forever, descending)
       running(kept) { query =>
         for (row <- Seq((1, 7), (1, 8), (2, 9), (2, 10))) {
           input.addData(("a", row._1, row._2))
@@ -137,7 +173,9 @@ class TopNSuite extends PatientSuite {
     for (((down, nulls), expected) <- cases) {
       val input = MemoryStream[(Option[Double], String)](spark)
       val rows = input.toDF().toDF("x", "s")
-      running(TopN.rank(rows, asList(), asList("x", "s"), down, nulls, 9, null, "upsert", "n", null, TimeToLive.Forever, false)) { query =>
+      val ranked = TopN.rank(
+        rows, "row_number", asList(), asList("x", "s"), down, nulls, 9, null, "upsert", "n", null, TimeToLive.Forever, false)
+      running(ranked) { query =>
         input.addData(data: _*)
         assertEquals(query.rows().sortBy(_.getLong(2)).map(_.getString(1)), expected)
       }
@@ -148,7 +186,7 @@ class TopNSuite extends PatientSuite {
     val input = MemoryStream[(String, Timestamp, Int)](spark)
     val events = input.toDF().toDF("k", "ts", "v").withWatermark("ts", "0 seconds")
     val closing = TopN.rank(
-      events.withColumn("end", window(col("ts"), "10 seconds").getField("end")),
+      events.withColumn("end", window(col("ts"), "10 seconds").getField("end")), "row_number",
       asList("end"), asList("v"), flags(true), flags(false), 2, null, "insert", "n", "end", TimeToLive.Forever, false)
     assertEquals(closing.columns.toSeq, Seq("k", "ts", "v", "end", "n"))
     running(closing) { query =>
@@ -176,7 +214,7 @@ class TopNSuite extends PatientSuite {
       .groupBy(window(col("ts"), "10 seconds"), col("k")).count()
       .select(col("window"), col("window.end").as("end"), col("k"), col("count"))
     val closing = TopN.rank(
-      counted, asList("end"), asList("count"), flags(true), flags(false), 1, null, "insert", null, "end", TimeToLive.Forever, false)
+      counted, "row_number", asList("end"), asList("count"), flags(true), flags(false), 1, null, "insert", null, "end", TimeToLive.Forever, false)
     running(closing) { query =>
       input.addData(("a", at(1)), ("b", at(2)), ("a", at(3)), ("c", at(14)))
       input.addData(("c", at(25)))
@@ -189,7 +227,8 @@ class TopNSuite extends PatientSuite {
   test("rows that go again before their window closes are not among the first") {
     val input = MemoryStream[(String, Timestamp, Int, Int)](spark)
     val events = input.toDF().toDF("k", "end", "v", "op").withWatermark("end", "0 seconds")
-    val closing = TopN.rank(events, asList("end"), asList("v"), flags(true), flags(false), 1, "op", "insert", null, "end", TimeToLive.Forever, false)
+    val closing = TopN.rank(
+      events, "row_number", asList("end"), asList("v"), flags(true), flags(false), 1, "op", "insert", null, "end", TimeToLive.Forever, false)
     running(closing) { query =>
       input.addData(("a", at(10), 5, 1), ("b", at(10), 4, 1), ("z", at(1), 0, 1))
       input.addData(("a", at(10), 5, -1))
@@ -206,6 +245,7 @@ class TopNSuite extends PatientSuite {
     assert(refused(2, "upsert", null).contains("a rank with the upserts of a limit of 2"))
     assert(refused(2, "insert", null).contains("closes a partition"))
     assert(refused(2, "append", null).contains("found append"))
+    assert(intercept[IllegalArgumentException](RankFunction.named("ntile")).getMessage.contains("found ntile"))
   }
 }
 
