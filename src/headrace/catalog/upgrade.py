@@ -9,15 +9,27 @@ from sqlalchemy import Connection, inspect, text
 from headrace.catalog import tables
 from headrace.catalog.migrations import HEAD
 from headrace.catalog.secrets import SecretBox
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
 
 
 def to_head(connection: Connection, box: SecretBox) -> None:
-    """Create the tables of a new catalog, or run the missing revisions on an old one; one revision seals the secrets in `box` again."""
+    """Create the tables of a new catalog, or run the missing revisions on an old one; one revision seals the secrets in `box` again.
+
+    Raises UserError 0A000 for a catalog that a later release has migrated, which stays unchanged.
+    """
     known = inspect(connection)
     if known.has_table("alembic_version"):
         current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
         if current == HEAD:
             return
+        # Revisions are numbers of four digits, in order.
+        if current is not None and current > HEAD:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the catalog is of a later release: it has revision {current}, and this release supports revisions up to {HEAD}",
+                hint="Start that release, or a later one. Only a backup from before the upgrade leads back to this release.",
+            )
     elif not known.get_table_names():
         # By the revisions it would be the same, a tenth of a second later.
         tables.metadata.create_all(connection)
