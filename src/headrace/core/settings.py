@@ -263,6 +263,13 @@ class Settings(BaseSettings):
             "whose tasks run on this machine always use loopback."
         ),
     )
+    worker_python: Path | None = Field(
+        None,
+        description=(
+            "Python on the workers of a Spark cluster, such as `/opt/headrace/bin/python`: of this server's "
+            "Python version, with this release of Headrace. Without it, tasks on a cluster cannot run Python."
+        ),
+    )
     checkpoint_folders: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_folders)] = Field(
         (),
         description=(
