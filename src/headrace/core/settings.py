@@ -396,6 +396,12 @@ class Settings(BaseSettings):
         ge=0,
         description="Most continuous queries of one role that are to run at a time. 0 for no limit.",
     )
+    queries_per_slot_max: int = Field(
+        0,
+        ge=0,
+        description="Most continuous queries of a compute pool that are to run at a time, for each of its slots: the tasks that it runs "
+        "at the same time. 0 for no limit.",
+    )
     query_state_mb_max: int = Field(
         0,
         ge=0,
