@@ -97,11 +97,15 @@ suite:
 	$(SHORT_LIVED) HEADRACE_PATIENCE_S=360 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests \
 	  --ignore=tests/unit --ignore=tests/test_tidy.py --ignore=tests/slt/test_catalog.py --durations=40 --seconds build/durations.json --failures build/failures.txt
 
-prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run
+prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run. POOL=cluster: instead, the .slt suite with all tasks on a Spark cluster
+ifeq ($(POOL),cluster)
+	HEADRACE_POOL=cluster HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py
+else
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done
 	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/slt -k views_in_clickhouse
 	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/clients/test_wheel.py
 	HEADRACE_PROVE=1 $(MAKE) --no-print-directory jvm-test
+endif
 
 faults: setup ## Every fault, where make test has some of them (RUNS=5: as often, each time at other moments): a quarter of an hour a run
 	@for run in $$(seq $(or $(RUNS),1)); do HEADRACE_FAULTS=1 $(BIN)/pytest -q tests/faults tests/demo tests/cluster tests/*/test_exactly_once.py || exit 1; done

@@ -1,4 +1,4 @@
-"""A real Spark cluster: a standalone master and workers of one core each, from pyspark's own jars, each at its own loopback address.
+"""A real Spark cluster: a standalone master and workers, from pyspark's own jars, each at its own loopback address.
 
 Processes of the cluster know its secret from their environment, and share no folder with the server or with each other.
 """
@@ -46,10 +46,12 @@ _SETTINGS = {
 
 
 class SparkCluster:
-    """Cluster in `folder` of a master and `workers` workers; a context manager that starts and stops them."""
+    """Cluster in `folder` of a master and `workers` workers, each with a core and a GiB for each of `drivers`; a context manager that
+    starts and stops them."""
 
-    def __init__(self, folder: Path, *, workers: int = 2) -> None:
+    def __init__(self, folder: Path, *, workers: int = 2, drivers: int = 1) -> None:
         self.folder = folder
+        self._drivers = drivers
         self.secret = secrets.token_urlsafe(32)
         self.workers = [
             f"127.0.0.{number + 2}" if sys.platform == "linux" else "127.0.0.1" for number in range(workers)
@@ -60,14 +62,22 @@ class SparkCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings of a server whose drivers use this cluster."""
-        return {"HEADRACE_SPARK_MASTER": self.master, "HEADRACE_SPARK_SECRET": self.secret}
+        """The settings of a server whose drivers use this cluster, with the Python of the tests."""
+        return {
+            "HEADRACE_SPARK_MASTER": self.master,
+            "HEADRACE_SPARK_SECRET": self.secret,
+            "HEADRACE_WORKER_PYTHON": sys.executable,
+        }
 
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = self.folder / "spark.conf"
         key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
-        lines = {**_SETTINGS, "spark.org.apache.spark.ui.JWSFilter.param.secretKey": key}
+        lines = {
+            **_SETTINGS,
+            "spark.deploy.defaultCores": str(len(self.workers)),
+            "spark.org.apache.spark.ui.JWSFilter.param.secretKey": key,
+        }
         settings.touch(mode=0o600)
         settings.write_text("".join(f"{name} {value}\n" for name, value in lines.items()))
         self._write_java()
@@ -89,7 +99,7 @@ class SparkCluster:
     def start_worker(self, number: int) -> None:
         """Start a worker and return when the master knows it."""
         work = ["--work-dir", str(self.folder / f"worker-{number}" / "work")]
-        command = [_WORKER, "-c", "1", "-m", "1g", *work, self.master]
+        command = [_WORKER, "-c", str(self._drivers), "-m", f"{self._drivers}g", *work, self.master]
         self._start(f"worker-{number}", self.workers[number], command, "Successfully registered with master")
 
     def pid(self, name: str) -> int:

@@ -23,7 +23,7 @@ from headrace.analyzer.functions.scalars import CONDITIONALS, MATHEMATICS, TEXTS
 from headrace.analyzer.functions.signature import Function, ParameterKind
 from headrace.analyzer.functions.temporals import TEMPORALS
 from headrace.analyzer.properties import DIALECT
-from headrace.connectors.registry import connector
+from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.connectors.schema_registry.options import PROPERTIES as REGISTRY_PROPERTIES
 from headrace.core.idioms import IDIOMS, Place
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_SCHEMA
@@ -130,6 +130,14 @@ def cluster_rules() -> str:
     """Return the features that a cluster does not support as a table."""
     lines = ["| not in a pool on a cluster | instead |", "|---|---|"]
     lines += [f"| {_cell(rule.feature)} | {_cell(rule.hint)} |" for rule in CLUSTER_RULES]
+    return "\n".join(lines)
+
+
+def cluster_stores() -> str:
+    """Return what the tasks of each store type need of the workers of a cluster as a table."""
+    needs = {"java": "Java", "python": "`HEADRACE_WORKER_PYTHON`", None: "refused: it was not tried there"}
+    lines = ["| store type | its tasks need on workers |", "|---|---|"]
+    lines += [f"| {name.upper()} | {needs[connector(name).on_clusters]} |" for name in sorted(STORE_TYPES)]
     return "\n".join(lines)
 
 
@@ -273,7 +281,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "information schema": partial(system_relations, INFORMATION_SCHEMA),
     },
     "reference/statements.md": {"refused": refused, "pool properties": pool_properties},
-    "growing.md": {"cluster": cluster_rules},
+    "growing.md": {"cluster": cluster_rules, "cluster stores": cluster_stores},
     "operations.md": {"settings": settings, "metrics": metrics},
     "coming-from.md": {
         "statements": partial(idioms, Place.STATEMENT),

@@ -30,6 +30,7 @@ from harness.process import HeadraceProcess
 from harness.registry_front import RegistryFront
 from harness.slt import Runner
 from harness.snowflake import SnowflakeServer
+from harness.spark_cluster import SparkCluster
 from headrace.testing.door import RestDoor
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
@@ -53,6 +54,40 @@ IN_PROCESS = [
     for name in ("entities", "group_by", "projection", "queries", "stores")
 ]
 """What a file proves lies behind the doors, so that some of each kind are enough to show that no door does any of it."""
+
+
+NOT_ON_CLUSTERS = {
+    "compute_pools": "its pools need more executors than the cluster has",
+    "user_functions": "functions of users are refused on a cluster",
+}
+"""Files that HEADRACE_POOL=cluster leaves out, with the reason."""
+
+
+@pytest.fixture(autouse=True)
+def on_cluster(request: pytest.FixtureRequest) -> None:
+    """Skip a file that cannot run on a cluster."""
+    path = request.node.callspec.params.get("path") if hasattr(request.node, "callspec") else None
+    if os.environ.get("HEADRACE_POOL") == "cluster" and path is not None and path.stem in NOT_ON_CLUSTERS:
+        pytest.skip(NOT_ON_CLUSTERS[path.stem])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A Spark cluster for the drivers of all servers, with HEADRACE_POOL=cluster (`make prove POOL=cluster`)."""
+    if os.environ.get("HEADRACE_POOL") != "cluster":
+        yield
+        return
+    with (
+        SparkCluster(tmp_path_factory.mktemp("spark"), drivers=3) as cluster,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        for name, value in cluster.environment.items():
+            patch.setenv(name, value)
+        yield
+        # What tasks receive does not appear in what executors and their Python log.
+        logs = "".join(path.read_text(errors="replace") for path in cluster.folder.rglob("std*"))
+        secrets = (cluster.secret, PASSWORD, clickhouse_server.PASSWORD, snowflake_server.PASSWORD)
+        assert not [secret for secret in secrets if secret in logs]
 
 
 @pytest.fixture(scope="module")

@@ -286,7 +286,8 @@ class StoreDescriptor:
     `declared_entities`: the store contains no entities of its own; a stream over it declares one.
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
-    `on_clusters`: its tasks need nothing of the server's machine. Tasks that run Python need our code, which workers lack.
+    `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
+    machine, or were never tried elsewhere.
     """
 
     type: str
@@ -313,7 +314,7 @@ class StoreDescriptor:
     no_streams: str | None = None
     jars: str | None = None
     client_label: str | None = None
-    on_clusters: bool = False
+    on_clusters: Literal["java", "python"] | None = None
 
     @property
     def source(self) -> RecordSource | RowSource | None:

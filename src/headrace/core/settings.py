@@ -263,6 +263,13 @@ class Settings(BaseSettings):
             "whose tasks run on this machine always use loopback."
         ),
     )
+    worker_python: Path | None = Field(
+        None,
+        description=(
+            "Python on the workers of a Spark cluster, such as `/opt/headrace/bin/python`: of this server's "
+            "Python version, with this release of Headrace. Without it, tasks on a cluster cannot run Python."
+        ),
+    )
     checkpoint_folders: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_folders)] = Field(
         (),
         description=(
@@ -393,6 +400,12 @@ class Settings(BaseSettings):
         0,
         ge=0,
         description="Most continuous queries of one role that are to run at a time. 0 for no limit.",
+    )
+    queries_per_slot_max: int = Field(
+        0,
+        ge=0,
+        description="Most continuous queries of a compute pool that are to run at a time, for each of its slots: the tasks that it runs "
+        "at the same time. 0 for no limit.",
     )
     query_state_mb_max: int = Field(
         0,

@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.catalog.objects import Query, QueryState
 from headrace.core.sqlstate import SqlState
-from headrace.engine.protocol import QueryProgress
+from headrace.engine.protocol import PoolSlots, QueryProgress
 from headrace.planner import physical
 from headrace.planner.physical import SparkPlan
 
@@ -30,10 +30,13 @@ CODES = (
     "log_retained",
     "no_batch",
     "no_event_time",
+    "no_executors",
     "no_input",
     "no_partner",
+    "pool_starting",
     "pool_stopped",
     "restarting",
+    "slots_busy",
     "state_grows",
     "state_near_limit",
     "store_away",
@@ -133,7 +136,10 @@ class Observations:
 
 @dataclass(frozen=True)
 class Subject:
-    """A query to diagnose, at the time `now` of the monotonic clock. `progress` is its last batch, None before the first one."""
+    """A query to diagnose, at the time `now` of the monotonic clock. `progress` is its last batch, None before the first one.
+
+    `slots` are those of its compute pool, if that runs on a cluster. `awaited` is what a driver waits for that is not ready.
+    """
 
     query: Query
     plan: SparkPlan
@@ -143,6 +149,8 @@ class Subject:
     backlog_bytes_max: int
     state_bytes_max: int = 0
     """0 for no limit."""
+    slots: PoolSlots | None = None
+    awaited: str | None = None
 
     @property
     def running_s(self) -> float:
@@ -188,6 +196,12 @@ def _not_running(subject: Subject) -> Finding | None:
         return Finding(
             "errored", f"the query has stopped: {reason}", f"Remove the cause, then RESTART QUERY {query.id};"
         )
+    if query.actual_state is QueryState.STARTING and subject.awaited is not None:
+        return Finding(
+            "pool_starting",
+            f"the query waits for its compute pool, which waits for {subject.awaited}",
+            "LIST COMPUTE_POOLS shows the state of the pool, and its error if it does not start.",
+        )
     if query.actual_state is QueryState.RESTARTING:
         away = query.sqlstate == SqlState.REMOTE_UNAVAILABLE.value
         remedy = (
@@ -212,13 +226,32 @@ def _not_running(subject: Subject) -> Finding | None:
 
 
 @_of_batches
-def _no_batch(subject: Subject) -> Finding | None:
-    if subject.observed.has_batch or subject.running_s < FIRST_BATCH_S:
+def _no_executors(subject: Subject) -> Finding | None:
+    if subject.slots is None or subject.slots.executors:
         return None
     return Finding(
+        "no_executors",
+        "the query waits for executors: its compute pool has none",
+        "The master starts others when workers have room for them. Start workers, or see the logs of the workers for the reason why "
+        "executors end.",
+    )
+
+
+@_of_batches
+def _no_batch(subject: Subject) -> Finding | None:
+    slots = subject.slots
+    if subject.observed.has_batch or subject.running_s < FIRST_BATCH_S:
+        return None
+    since = f"no batch has ended in the {subject.running_s:.0f} s since the query was started"
+    if slots is not None and 0 < slots.slots <= slots.used:
+        return Finding(
+            "slots_busy",
+            f"{since}: all {slots.slots} slots of its compute pool run tasks",
+            "Add executors to the pool with UPDATE COMPUTE_POOL, or TERMINATE other queries of the pool.",
+        )
+    return Finding(
         "no_batch",
-        f"no batch has ended in the {subject.running_s:.0f} s since the query was started: its sources have no new records, or "
-        "reading has not started",
+        f"{since}: its sources have no new records, or reading has not started",
         _about_position(subject)
         + " If the sources have new records, the log of the compute pool contains more.",
     )

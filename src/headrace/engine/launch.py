@@ -129,6 +129,7 @@ class DriverLaunch:
             "work_dir": str(self._scratch),
             "spark_master": self._given.place.master,
             "driver_host": settings.driver_host,
+            "worker_python": settings.worker_python and str(settings.worker_python),
             "cluster": self._given.place.cluster and asdict(self._given.place.cluster),
             "checkpoints": str(self._given.place.checkpoints or self._folder / "checkpoints"),
             "driver_memory_mb": self._given.heap_mb,

@@ -124,6 +124,18 @@ class DriverProcess:
         """True if queries are accepted now."""
         return self._ready.is_set() and not self._stopping
 
+    @property
+    def awaited(self) -> str | None:
+        """The executors or the driver for which the pool waits while it starts; None if it does not start."""
+        place = self._given.place
+        if self.state is not PoolState.STARTING:
+            return None
+        if place.cluster is None:
+            return "executors of a cluster" if self._given.target.is_cluster else "its driver to start"
+        cluster = place.cluster
+        count = "an executor" if cluster.executors == 1 else f"{cluster.executors} executors"
+        return f"{count} with {cluster.cores} cores and {cluster.memory} each on {place.master}"
+
     async def wait_ready(self) -> None:
         """Return once queries are accepted."""
         await self._ready.wait()

@@ -25,17 +25,22 @@ _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a driver process: its heap in MiB, and where its tasks run. The slots of a cluster do not depend on the size."""
+    """Resources of a driver process: its heap in MiB, where its tasks run, and whether the workers there have Headrace's Python.
+
+    The slots of a cluster do not depend on the size.
+    """
 
     heap_mb: int
     place: Place
+    worker_python: bool = False
 
     @property
     def target(self) -> Target:
         """The target of the plans that run there."""
         master, cluster = self.place.master, self.place.cluster
         if is_cluster(master):
-            return Target(master="standalone", slots=cluster.slots if cluster is not None else None)
+            slots = cluster.slots if cluster is not None else None
+            return Target(master="standalone", slots=slots, python=self.worker_python)
         local = _LOCAL.fullmatch(master)
         return Target(slots=int(local[1]) if local else None)
 
@@ -44,7 +49,9 @@ def resources(size: str, settings: Settings, properties: Mapping[str, str] | Non
     """Return the resources of a pool of a size, with its properties."""
     factor, local = SIZES[size], _LOCAL.fullmatch(settings.spark_master)
     master = f"local[{int(local[1]) * factor}{local[2]}]" if local else settings.spark_master
-    return Resources(settings.driver_memory_mb * factor, place_of(properties or {}, master))
+    place = place_of(properties or {}, master)
+    has_python = is_cluster(place.master) and settings.worker_python is not None
+    return Resources(settings.driver_memory_mb * factor, place, has_python)
 
 
 def pool_resources(pool: ComputePool, settings: Settings) -> Resources:

@@ -158,6 +158,7 @@ class Supervisor:
     def findings(self, query: Query) -> list[Finding]:
         """Return the findings about a query, whatever its state."""
         record = self._records.get(query.id) or _Record()
+        driver = self._pools.find(query.compute_pool)
         subject = Subject(
             query,
             record.plan or SparkPlan.from_json(query.plan),
@@ -166,6 +167,8 @@ class Supervisor:
             time.monotonic(),
             self._settings.backlog_warning_bytes,
             self._settings.query_state_mb_max * 2**20,
+            driver.slots if driver is not None else None,
+            driver.awaited if driver is not None else None,
         )
         return findings(subject)
 

@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from headrace.connectors.registry import connector
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.formats.protobuf import Protobuf
 from headrace.planner.physical import (
-    AssignWatermark,
-    DecodeRows,
-    EncodeRows,
     LookupJoin,
     OptimizeEntity,
     ReadEntity,
     ReadRows,
     ReadTable,
     SparkPlan,
+    StoreStep,
     WriteEntity,
     WriteRows,
 )
@@ -31,61 +28,55 @@ from headrace.planner.target import Target
 
 @dataclass(frozen=True)
 class Rule:
-    """A feature, what to do instead, and a predicate over plans that use it."""
+    """A feature, what to do instead, and a predicate over plans that use it. `needs_python`: workers with Headrace's Python support it."""
 
     feature: str
     hint: str
     is_used: Callable[[SparkPlan], bool]
+    needs_python: bool = False
 
 
-def _reads_elsewhere(plan: SparkPlan) -> bool:
+def _reads_in_python(plan: SparkPlan) -> bool:
     reads = [step for step in plan.steps if isinstance(step, ReadEntity | ReadRows | ReadTable)]
-    return any(not connector(step.connector).on_clusters for step in reads)
+    return any(connector(step.connector).on_clusters == "python" for step in reads)
 
 
-def _writes_elsewhere(plan: SparkPlan) -> bool:
+def _writes_in_python(plan: SparkPlan) -> bool:
     writes = [step for step in plan.steps if isinstance(step, WriteEntity | WriteRows | OptimizeEntity)]
-    return any(not connector(step.connector).on_clusters for step in writes)
+    return any(connector(step.connector).on_clusters == "python" for step in writes)
 
 
-def _uses_protobuf_registry(plan: SparkPlan) -> bool:
-    """True if schemas come from a registry as .proto texts, which the driver's Python reads."""
-    steps = [step for step in plan.steps if isinstance(step, DecodeRows | EncodeRows)]
-    layouts = [layout for step in steps for layout in (step.value, step.key)]
-    return any(isinstance(layout, Protobuf) and layout.registry is not None for layout in layouts)
-
-
-def _times_patterns(plan: SparkPlan) -> bool:
-    """True if a watermark follows the partitions of several topics: each process numbers these partitions by itself."""
-    if not any(isinstance(step, AssignWatermark) for step in plan.steps):
-        return False
-    reads = [step for step in plan.steps if isinstance(step, ReadEntity)]
-    return any(connector(step.connector).pattern(step.entity) is not None for step in reads)
-
+_WITH_PYTHON = (
+    "The operator installs Headrace's Python on the workers, and sets HEADRACE_WORKER_PYTHON. Otherwise:"
+)
 
 CLUSTER_RULES = (
     Rule(
-        "Protobuf with a schema registry",
-        "Use a descriptor source, or another format.",
-        _uses_protobuf_registry,
-    ),
-    Rule(
-        "event time over several topics",
-        "Read one topic, or use UNION ALL of several relations.",
-        _times_patterns,
-    ),
-    Rule(
         "a table that is looked up",
-        "Use a changelog of the table's rows, and join that.",
+        f"{_WITH_PYTHON} Use a changelog of the table's rows, and join that.",
         lambda plan: any(isinstance(step, LookupJoin) for step in plan.steps),
+        needs_python=True,
     ),
     Rule(
-        "a source whose tasks run Python", "Copy the rows to a topic, and read the topic.", _reads_elsewhere
+        "a source whose tasks run Python",
+        f"{_WITH_PYTHON} Copy the rows to a topic, and read the topic.",
+        _reads_in_python,
+        needs_python=True,
     ),
     Rule(
         "a sink whose tasks run Python",
-        "Write to a topic, and copy from there.",
-        _writes_elsewhere,
+        f"{_WITH_PYTHON} Write to a topic, and copy from there.",
+        _writes_in_python,
+        needs_python=True,
+    ),
+    Rule(
+        "a store of a type that was not tried there",
+        "Copy the rows through a topic.",
+        lambda plan: any(
+            connector(step.connector).on_clusters is None
+            for step in plan.steps
+            if isinstance(step, StoreStep)
+        ),
     ),
     Rule("functions of users", "Use built-in functions.", lambda plan: bool(plan.functions)),
     Rule(
@@ -99,7 +90,11 @@ CLUSTER_RULES = (
 
 def unsupported(plan: SparkPlan, target: Target) -> list[Rule]:
     """Return the rules for the features of a plan that its target does not support."""
-    return [rule for rule in CLUSTER_RULES if rule.is_used(plan)] if target.is_cluster else []
+    if not target.is_cluster:
+        return []
+    return [
+        rule for rule in CLUSTER_RULES if not (rule.needs_python and target.python) and rule.is_used(plan)
+    ]
 
 
 def placed_on(plan: SparkPlan, target: Target, span: Span | None = None) -> SparkPlan:

@@ -8,13 +8,18 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Target(BaseModel):
-    """The runtime and the master of a compute pool; `slots` is the number of tasks that run at the same time, None if it is not known."""
+    """The runtime and the master of a compute pool.
+
+    `slots` is the number of tasks that run at the same time, None if it is not known. `python`: the workers of a cluster have Headrace's
+    Python.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     runtime: Literal["spark-4.1"] = "spark-4.1"
     master: Literal["local", "standalone"] = "local"
     slots: int | None = None
+    python: bool = False
 
     @property
     def is_cluster(self) -> bool:
@@ -24,7 +29,8 @@ class Target(BaseModel):
     def __str__(self) -> str:
         where = "a standalone cluster" if self.is_cluster else "the server's machine"
         slots = "" if self.slots is None else f", {self.slots} slot{'' if self.slots == 1 else 's'}"
-        return f"{where}{slots} ({self.runtime.replace('-', ' ').capitalize()})"
+        python = ", Python" if self.python else ""
+        return f"{where}{slots}{python} ({self.runtime.replace('-', ' ').capitalize()})"
 
 
 LOCAL = Target()

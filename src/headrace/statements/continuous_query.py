@@ -16,6 +16,7 @@ from headrace.analyzer import properties as dialect
 from headrace.analyzer.lineage import lineage
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import (
+    ComputePool,
     Need,
     Query,
     QueryKind,
@@ -35,6 +36,7 @@ from headrace.core.resultset import ResultSet
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.engine.drivers import usable_pool
+from headrace.engine.sizes import pool_resources
 from headrace.planner import plan_query, state_warning
 from headrace.planner.cycles import HIDDEN, Flow, Output, refuse_cycle
 from headrace.planner.physical import LookupJoin, ReadEntity, ReadRows, SparkPlan, Step, WriteEntity
@@ -633,7 +635,8 @@ def new_query(
     if name:
         refuse_taken_name(name, span, run)
     refuse_shared(plan, run, span)
-    refuse_too_many(run.role, span, run)
+    pool = usable_pool(run.catalog, run.compute_pool().name)
+    refuse_too_many(run.role, pool, span, run)
     namesake = run.catalog.query_by_name(name) if name else None
     sink, *more = (part.sink_name for part in parts)
     sources = dict.fromkeys(relation.name for part in parts for relation in part.logical.relations)
@@ -647,7 +650,7 @@ def new_query(
         sink=sink,
         more_sinks=tuple(more),
         sources=tuple(sources),
-        compute_pool=usable_pool(run.catalog, run.compute_pool().name).name,
+        compute_pool=pool.name,
         owner=run.role,
         created_at=moment,
         updated_at=moment,
@@ -656,9 +659,18 @@ def new_query(
     )
 
 
-def refuse_too_many(owner: str, span: Span | None, run: Execution, *, but: str = "") -> None:
-    """Raise UserError 53000 if the organization or the role runs as many queries as it may, without the one with the id `but`."""
+def refuse_too_many(
+    owner: str, pool: ComputePool, span: Span | None, run: Execution, *, but: str = ""
+) -> None:
+    """Raise UserError 53000 if the organization, the role or the pool runs as many queries as it may, without the one with the id `but`.
+
+    A pool that takes all of a cluster has a limit when its executors are there.
+    """
     settings = run.services.settings
+    slots = pool_resources(pool, settings).target.slots
+    if slots is None:
+        present = run.services.engine.pool_slots(pool.name)
+        slots = present.slots if present is not None else 0
     running = [query for query in run.catalog.unfinished_queries() if query.should_run and query.id != but]
     limits = (
         ("the organization", len(running), settings.queries_max, "QUERIES_MAX"),
@@ -667,6 +679,12 @@ def refuse_too_many(owner: str, span: Span | None, run: Execution, *, but: str =
             sum(query.owner == owner for query in running),
             settings.queries_per_role_max,
             "QUERIES_PER_ROLE_MAX",
+        ),
+        (
+            f"the compute pool {pool.name!r} with {slots} slots",
+            sum(query.compute_pool == pool.name for query in running),
+            settings.queries_per_slot_max * slots,
+            "QUERIES_PER_SLOT_MAX, or add slots to the pool",
         ),
     )
     for whose, count, limit, setting in limits:

@@ -159,8 +159,8 @@ def _restart(query: Query, span: Span | None, run: Execution) -> None:
             )
         if query.name is not None:
             refuse_taken_name(query.name, span, run, of=query.id)
-        usable_pool(run.catalog, query.compute_pool)
-        refuse_too_many(query.owner, span, run, but=query.id)
+        pool = usable_pool(run.catalog, query.compute_pool)
+        refuse_too_many(query.owner, pool, span, run, but=query.id)
         refuse_cycle_of(query, run, span)
         run.catalog.request_restart(query.id)
 

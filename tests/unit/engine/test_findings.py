@@ -10,7 +10,7 @@ import pytest
 from headrace.catalog.objects import Query, QueryKind, QueryState
 from headrace.core.names import RelationName
 from headrace.engine.findings import CODES, Finding, Observations, Subject, findings
-from headrace.engine.protocol import QueryProgress, StepRows
+from headrace.engine.protocol import PoolSlots, QueryProgress, StepRows
 from headrace.planner.physical import SparkPlan
 from tests.plans.world import planned
 
@@ -71,6 +71,7 @@ def findings_of(
     now: float = 20.0,
     of: Query | None = None,
     started: float = 0.0,
+    **pool: Any,
 ) -> list[Finding]:
     """Return the findings about a query that was started at that time and had these batches, in seconds."""
     observed, plan = Observations(started=started), planned(text)
@@ -80,7 +81,14 @@ def findings_of(
     last = batches[-1][1] if batches else None
     return findings(
         Subject(
-            of or query(), SparkPlan.model_validate(plan.model_dump()), observed, last, now, 2**20, 10 * 2**20
+            of or query(),
+            SparkPlan.model_validate(plan.model_dump()),
+            observed,
+            last,
+            now,
+            2**20,
+            10 * 2**20,
+            **pool,
         )
     )
 
@@ -320,6 +328,21 @@ def test_a_query_that_does_not_run_has_one_finding(
     assert finding.code == code
     assert code in CODES
     assert sentence in finding.sentence
+
+
+def test_a_query_waits_for_executors_or_for_slots_with_the_numbers() -> None:
+    starting = query(QueryState.STARTING)
+    (finding,) = findings_of(ROWS, of=starting, awaited="2 executors with 1 cores and 1g each on spark://m:7")
+    assert (finding.code, finding.warns) == ("pool_starting", True)
+    assert "waits for 2 executors with 1 cores and 1g each on spark://m:7" in finding.sentence
+    assert findings_of(ROWS, of=starting) == []
+    (finding,) = findings_of(ROWS, now=31.0, slots=PoolSlots(executors=2, slots=4, used=4))
+    assert finding.code == "slots_busy"
+    assert "all 4 slots of its compute pool run tasks" in finding.sentence
+    (finding,) = findings_of(ROWS, now=31.0, slots=PoolSlots(executors=2, slots=4, used=3))
+    assert finding.code == "no_batch"
+    (finding,) = findings_of(ROWS, (10.0, progress()), slots=PoolSlots(executors=0, slots=0, used=0))
+    assert (finding.code, finding.code in CODES) == ("no_executors", True)
 
 
 def test_old_batches_do_not_count_for_late_rows() -> None:

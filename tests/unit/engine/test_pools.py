@@ -20,8 +20,10 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine import pools
 from headrace.engine.engine import Engine
-from headrace.engine.pool_properties import Place
+from headrace.engine.pool_properties import CORES, EXECUTORS, MASTER, Place
+from headrace.engine.pools import DriverProcess, PoolState
 from headrace.engine.sizes import Resources, memory_mb, refuse_beyond_memory, resources
+from headrace.planner.target import Target
 from tests.unit.engine.conftest import FAKE_DRIVER, NOW, plan
 
 if TYPE_CHECKING:
@@ -289,6 +291,20 @@ async def test_the_process_of_a_pool_that_was_dropped_ends(bench: Bench) -> None
 )
 def test_what_a_size_gives(size: str, master: str, given: Resources) -> None:
     assert resources(size, SETTINGS.model_copy(update={"spark_master": master})) == given
+
+
+def test_the_workers_of_a_cluster_have_python_if_the_operator_has_installed_it() -> None:
+    installed = SETTINGS.model_copy(update={"worker_python": Path("/opt/headrace/bin/python")})
+    cluster = {MASTER.name: "spark://m:7077", EXECUTORS.name: "2", CORES.name: "2"}
+    assert resources("small", installed, cluster).target == Target(master="standalone", slots=4, python=True)
+    assert not resources("small", SETTINGS, cluster).target.python
+    assert resources("small", installed).target == Target(slots=32)
+    pool = DriverProcess(
+        "p", installed, resources("small", installed, cluster), on_message=print, on_death=print
+    )
+    assert pool.awaited is None
+    pool.state = PoolState.STARTING
+    assert pool.awaited == "2 executors with 2 cores and 1g each on spark://m:7077"
 
 
 def test_the_heaps_of_the_pools_that_are_to_run_must_fit_into_memory() -> None:

@@ -8,7 +8,9 @@ import struct
 import subprocess
 from pathlib import Path
 
-from headrace.engine.driver.python_worker import write_executable
+import pytest
+
+from headrace.engine.driver.python_worker import NAME, write_executables
 
 PYSPARK_THAT_WAITS = "import sys\nsys.stdin.read()\n"
 MODULE = """
@@ -19,14 +21,33 @@ stream.flush()
 """
 
 
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "")
+
+
+def test_workers_of_a_cluster_start_their_own_python_by_the_same_path(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    python = tmp_path / "worker's python"
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o700)
+    sent = Path(write_executables(tmp_path, str(python))["spark.files"])
+    assert (sent.name, os.environ["PYSPARK_PYTHON"]) == (NAME, f"./{NAME}")
+    output = subprocess.run(
+        [os.environ["PYSPARK_PYTHON"], "-m", "module"], cwd=sent.parent, capture_output=True, check=True
+    )
+    assert output.stdout == b"-P -m module\n"
+    assert write_executables(tmp_path, None) == {}
+
+
 def test_a_process_connects_before_it_imports_pyspark(tmp_path: Path) -> None:
     package = tmp_path / "it's a folder" / "pyspark"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(PYSPARK_THAT_WAITS)
     (package / "util.py").touch()
     (package / "runner.py").write_text(MODULE)
-    executable = package.parent / "python worker"
-    write_executable(executable)
+    write_executables(package.parent, None)
+    executable = package.parent / NAME
     with socket.create_server(("127.0.0.1", 0)) as server:
         environment = {
             **os.environ,

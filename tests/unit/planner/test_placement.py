@@ -27,6 +27,7 @@ from headrace.planner.target import LOCAL, Target
 from tests.plans.world import planned, sink_of
 
 CLUSTER = Target(master="standalone", slots=4)
+WITH_PYTHON = CLUSTER.model_copy(update={"python": True})
 WINDOWS = (
     "CREATE CHANGELOG c AS SELECT window_start, window_end, carrier, COUNT(*) AS n FROM TUMBLE(flights, SIZE 1 HOUR) "
     "GROUP BY window_start, window_end, carrier"
@@ -46,10 +47,10 @@ def changed(kind: type, **changes: object) -> SparkPlan:
     return PLAN.model_copy(update={"steps": steps})
 
 
-def elsewhere(kind: type, **fields: object) -> SparkPlan:
-    """Return the plan with a step of a kind on a PostgreSQL table."""
+def elsewhere(kind: type, connector: str = "postgresql", **fields: object) -> SparkPlan:
+    """Return the plan with a step of a kind on a table of a store type."""
     return with_steps(
-        kind(id="other", store="shop", connector="postgresql", entity=("public", "t"), columns=[], **fields)
+        kind(id="other", store="shop", connector=connector, entity=("public", "t"), columns=[], **fields)
     )
 
 
@@ -66,37 +67,46 @@ FUNCTION = UserFunction(
 )
 
 
+LOOKUP = {"input": "rows", "keys": ["k"], "key_columns": ["k"], "name": "t"}
+
+
 @pytest.mark.parametrize(
     ("plan", "feature"),
     [
-        (changed(DecodeRows, value=Protobuf(registry="r")), "Protobuf with a schema registry"),
-        (
-            elsewhere(LookupJoin, input="rows", keys=["k"], key_columns=["k"], name="t"),
-            "a table that is looked up",
-        ),
+        (elsewhere(LookupJoin, **LOOKUP), "a table that is looked up"),
         (elsewhere(ReadRows), "a source whose tasks run Python"),
         (elsewhere(ReadTable), "a source whose tasks run Python"),
         (elsewhere(WriteRows, input="rows"), "a sink whose tasks run Python"),
         (elsewhere(OptimizeEntity), "a sink whose tasks run Python"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_tasks_in_python_require_the_workers_python(plan: SparkPlan, feature: str) -> None:
+    assert [rule.feature for rule in unsupported(plan, CLUSTER)] == [feature]
+    with pytest.raises(UserError, match=feature) as refused:
+        placed_on(plan, CLUSTER)
+    assert "HEADRACE_WORKER_PYTHON" in (refused.value.hint or "")
+    assert placed_on(plan, WITH_PYTHON).target == WITH_PYTHON
+
+
+@pytest.mark.parametrize(
+    ("plan", "feature"),
+    [
+        (elsewhere(ReadTable, "oracle"), "a store of a type that was not tried there"),
+        (elsewhere(WriteRows, "oracle", input="rows"), "a store of a type that was not tried there"),
         (with_steps(functions=[FUNCTION]), "functions of users"),
         (with_steps(mode="real_time"), "real-time mode"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_feature_that_a_cluster_lacks_is_refused_by_name(plan: SparkPlan, feature: str) -> None:
-    assert [rule.feature for rule in unsupported(plan, CLUSTER)] == [feature]
+    for target in (CLUSTER, WITH_PYTHON):
+        assert [rule.feature for rule in unsupported(plan, target)] == [feature]
     with pytest.raises(UserError, match=feature) as refused:
         placed_on(plan, CLUSTER)
     assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
     assert "on the server's machine" in (refused.value.hint or "")
     assert placed_on(plan, Target(slots=2)).target == Target(slots=2)
-
-
-def test_event_time_over_several_topics_is_refused() -> None:
-    several = changed(ReadEntity, entity=("flights*",))
-    assert [rule.feature for rule in unsupported(several, CLUSTER)] == ["event time over several topics"]
-    without = [step for step in several.steps if not isinstance(step, AssignWatermark)]
-    assert unsupported(several.model_copy(update={"steps": without}), CLUSTER) == []
 
 
 @pytest.mark.parametrize(
@@ -106,10 +116,19 @@ def test_event_time_over_several_topics_is_refused() -> None:
         changed(DecodeRows, on_error=PLAN.outputs[0]),
         changed(AssignWatermark, late=PLAN.outputs[0]),
         changed(DecodeRows, value=Avro(registry="r", schema_text="", schema_id=1)),
+        changed(DecodeRows, value=Protobuf(registry="r")),
+        changed(ReadEntity, entity=("flights*",)),
     ],
-    ids=["exactly once", "dead letters", "late rows", "Avro by a registry"],
+    ids=[
+        "exactly once",
+        "dead letters",
+        "late rows",
+        "Avro by a registry",
+        "Protobuf by a registry",
+        "topics",
+    ],
 )
-def test_outputs_of_tasks_and_registries_are_supported(plan: SparkPlan) -> None:
+def test_outputs_registries_and_several_topics_are_supported(plan: SparkPlan) -> None:
     assert placed_on(plan, CLUSTER).target == CLUSTER
 
 

@@ -1,4 +1,4 @@
-"""Limits on continuous queries, of the organization and of a role."""
+"""Limits on continuous queries, of the organization, of a role and of a compute pool."""
 
 from __future__ import annotations
 
@@ -47,3 +47,14 @@ async def test_a_role_has_a_limit_of_its_own(tmp_path: Path) -> None:
         session.catalog.create_role("other", "sysadmin")
         session.catalog.change_owner(query, "other")
         await session.run(COPY.format("b"))
+
+
+async def test_a_pool_has_a_limit_by_its_slots(tmp_path: Path) -> None:
+    async with open_session(tmp_path, queries_per_slot_max=1, spark_master="local[2]") as session:
+        await session.run(COPY.format("a"))
+        await session.run(COPY.format("b"))
+        error = await refused(session, COPY.format("c"))
+        assert "'default_pool' with 2 slots has 2 running queries, expected at most 2" in error.message
+        assert "HEADRACE_QUERIES_PER_SLOT_MAX" in (error.hint or "")
+        await session.run("CREATE COMPUTE_POOL other; USE COMPUTE_POOL other")
+        await session.run(COPY.format("c"))

@@ -110,4 +110,5 @@ DATABRICKS = StoreDescriptor(
     ),
     entities=_entities,
     printer=_entities,
+    on_clusters="python",
 )

@@ -175,6 +175,7 @@ ICEBERG_REST = StoreDescriptor(
     entities=IcebergTables(),
     optimizer=OPTIMIZER,
     jars=ICEBERG,
+    on_clusters="java",
 )
 ICEBERG_GLUE = replace(
     ICEBERG_REST,

@@ -187,7 +187,7 @@ KAFKA = StoreDescriptor(
     path=_topic,
     layout=options.LAYOUT,
     pattern=pattern,
-    on_clusters=True,
+    on_clusters="java",
     record_source=RecordSource(
         metadata=Struct(
             (("topic", VARCHAR), ("partition", INTEGER), ("offset", BIGINT), ("timestamp_type", VARCHAR))

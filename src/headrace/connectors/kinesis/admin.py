@@ -221,4 +221,5 @@ KINESIS = StoreDescriptor(
     printer=_streams,
     print_positions=True,
     sampler=_streams,
+    on_clusters="python",
 )

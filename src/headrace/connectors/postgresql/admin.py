@@ -198,4 +198,5 @@ POSTGRESQL = StoreDescriptor(
     entities=_entities,
     inserter=_entities,
     printer=_entities,
+    on_clusters="python",
 )

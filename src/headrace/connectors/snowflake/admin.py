@@ -77,4 +77,5 @@ SNOWFLAKE = StoreDescriptor(
     row_sink=RowSink(create=_entities.create_rows, check=_check_rows, upserts=True, exactly_once=True),
     entities=_entities,
     printer=_entities,
+    on_clusters="python",
 )

@@ -233,7 +233,8 @@ def _lookup_join(work: Build, step: physical.LookupJoin) -> DataFrame:
         find: lookups.Find = module.lookup(request)
     else:
         table = TableRequest(step.entity, columns, work.properties(step.store), step.options)
-        find = lookups.cached(work.session, module, table, step.refresh_ms, work.resources)
+        shared = Path(work.start.checkpoint, "tables", step.id)
+        find = lookups.cached(work.session, module, table, step.refresh_ms, work.resources, shared)
     return lookups.with_matches(
         work.frames[step.input], step.keys, step.key_columns, columns, step.name, find
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
+import sys
+import threading
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -13,14 +16,17 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.driver import python_worker
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.protocol import PoolSlots
 
 _EXECUTORS_TIMEOUT_MS = 120_000
 _TASKS_TIMEOUT_MS = 60_000
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _AUTHENTICATION = (
     "SaslException",
     "authentication",
@@ -84,7 +90,7 @@ def check_master(conf: SparkConf, options: DriverOptions) -> None:
     try:
         room = java.org.apache.spark.deploy.headrace.Cluster.room(settings._jconf, cores, memory_mb)
     except Py4JError as error:
-        raise _unanswered(options.spark_master, str(error)) from None
+        raise unanswered(options.spark_master, str(error)) from None
     needed = cluster.executors if cluster is not None else 1
     if room < needed:
         raise ExternalError(
@@ -96,8 +102,8 @@ def check_master(conf: SparkConf, options: DriverOptions) -> None:
 
 
 def check_executors(session: SparkSession, options: DriverOptions) -> None:
-    """Raise ExternalError 53000 if the executors do not come; 57015 if they run no tasks, have another version of Spark, or do not share
-    the folder of the checkpoints."""
+    """Raise ExternalError 53000 if the executors do not come; 57015 if they run no tasks, have another version of Spark, do not share
+    the folder of the checkpoints, or have another Python than HEADRACE_WORKER_PYTHON promises."""
     cluster, java = options.cluster, jvm(session).org.apache.spark.deploy.headrace.Cluster
     context: Any = session.sparkContext._jsc.sc()
     needed = cluster.executors if cluster is not None else 1
@@ -109,10 +115,11 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
             hint="Other applications use its slots, or the executors end at their start: see the work folders of the workers. "
             "They need the driver's version of Spark, a whole JDK, and a connection to the address of HEADRACE_DRIVER_HOST.",
         )
+    slots = cluster.slots if cluster is not None else executors
     if options.checkpoints is not None:
-        _check_folder(
-            Path(options.checkpoints), cluster.slots if cluster is not None else executors, session, options
-        )
+        _check_folder(Path(options.checkpoints), slots, session, options)
+    if options.worker_python is not None:
+        _check_python(slots, session, options)
 
 
 def _check_folder(folder: Path, slots: int, session: SparkSession, options: DriverOptions) -> None:
@@ -143,6 +150,49 @@ def _check_folder(folder: Path, slots: int, session: SparkSession, options: Driv
         )
 
 
+def _check_python(slots: int, session: SparkSession, options: DriverOptions) -> None:
+    answers: list[tuple[str, str]] = []
+    failures: list[str] = []
+
+    def ask() -> None:
+        try:
+            tasks = session.sparkContext.parallelize(range(4 * slots), 4 * slots)
+            answers.extend(tasks.mapPartitions(python_worker.versions).collect())
+        except Exception as error:  # noqa: BLE001 - the text is all that Spark has
+            failures.append(python_problem(str(error)))
+
+    asking = threading.Thread(target=ask, name="worker-python", daemon=True)
+    asking.start()
+    asking.join(_TASKS_TIMEOUT_MS / 1000)
+    if asking.is_alive():
+        session.sparkContext.cancelAllJobs()
+        failures.append(f"it has not answered in {_TASKS_TIMEOUT_MS // 1000} s")
+    failures += sorted(
+        {
+            f"the worker at {host} has Headrace {version}, expected {__version__}"
+            for host, version in answers
+            if version != __version__
+        }
+    )
+    if failures:
+        raise ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the Python {options.worker_python} on the workers of {options.spark_master} cannot be used: {'; '.join(failures[:3])}",
+            hint=f"Install headrace=={__version__} for Python {_PYTHON} under this path on all workers, or set HEADRACE_WORKER_PYTHON to "
+            "the path of such a Python, and restart the server. Without the setting, tasks on a cluster run no Python.",
+        )
+
+
+def python_problem(trace: str) -> str:
+    """Return what is wrong with the Python of the workers, by the text of the error of a task."""
+    if "PYTHON_VERSION_MISMATCH" in trace:
+        return f"it is another version of Python than the server's {_PYTHON}"
+    if "No module named 'headrace" in trace:
+        return "it does not have the package headrace"
+    missing = re.search(rf"{python_worker.NAME}: .*not found|No such file or directory", trace)
+    return "it does not exist on a worker" if missing else _cause(trace)
+
+
 def slots(session: SparkSession, options: DriverOptions) -> PoolSlots | None:
     """Return the executors of now, their slots, and the slots that run a task; None if the application has ended."""
     context: Any = session.sparkContext._jsc.sc()
@@ -154,7 +204,8 @@ def slots(session: SparkSession, options: DriverOptions) -> PoolSlots | None:
     return PoolSlots(executors=executors, slots=executors * cores, used=java.runningTasks(context))
 
 
-def _unanswered(master: str, trace: str) -> ExternalError:
+def unanswered(master: str, trace: str) -> ExternalError:
+    """Return the error of a master that did not answer, by the trace of the JVM."""
     if any(word in trace for word in _AUTHENTICATION):
         reason = "does not accept the secret"
         hint = (

@@ -28,9 +28,7 @@ from headrace.connectors.carried_errors import carried_text, carrying_errors
 from headrace.connectors.streaming import TableRequest
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.internal_columns import PREFIX
-from headrace.core.names import path_text
 from headrace.core.schema import Column
-from headrace.core.sqlstate import SqlState
 from headrace.formats.types import name_sql, spark_type
 
 logger = logging.getLogger(__name__)
@@ -96,9 +94,14 @@ _seen: dict[str, tuple[int, pa.Table]] = {}
 
 @dataclass(frozen=True)
 class CachedTable:
-    """A table in a file, which the driver replaces, and which the workers of its machine share in memory."""
+    """A table in a file, which the driver replaces.
+
+    The workers of one machine share it in memory (`is_mapped`). In a folder that several machines share, a file that one machine has
+    replaced may not be read by another: each worker has a copy.
+    """
 
     path: str
+    is_mapped: bool = True
 
     def __call__(self, keys: pa.Table) -> pa.Table:
         """Return the rows that may have one of `keys`; raises RuntimeError with what the driver could not read it for."""
@@ -124,29 +127,32 @@ class CachedTable:
         number = os.stat(self.path).st_ino
         known = _seen.get(self.path)
         if known is None or known[0] != number:
-            with pa.ipc.open_file(pa.memory_map(self.path)) as file:
+            source = pa.memory_map(self.path) if self.is_mapped else pa.OSFile(self.path)
+            with pa.ipc.open_file(source) as file:
                 known = _seen[self.path] = number, file.read_all()
         return known[1]
 
 
 def cached(
-    session: SparkSession, module: Any, request: TableRequest, refresh_ms: int, resources: ExitStack
+    session: SparkSession,
+    module: Any,
+    request: TableRequest,
+    refresh_ms: int,
+    resources: ExitStack,
+    shared: Path,
 ) -> CachedTable:
     """Reads a table, and again every `refresh_ms` until `resources` are closed. While its store is away it stays as it was last read.
 
-    Raises as `table` of the store type's `module`, and UserError 0A000 where tasks run on other machines.
+    `shared` is a folder of the query that all workers of a cluster see. Raises as `table` of the store type's `module`.
     """
-    if not (session.sparkContext.master or "").startswith("local"):
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"the table {path_text(request.entity)} cannot be read whole on a Spark cluster",
-            hint=(
-                "Leave 'lookup.refresh.millis' out if the store can look up rows by key. Otherwise run the "
-                "query on a single machine."
-            ),
-        )
-    folder = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
-    table = CachedTable(str(Path(folder, "table")))
+    if (session.sparkContext.master or "").startswith("local"):
+        folder = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
+        table = CachedTable(str(Path(folder, "table")))
+    else:
+        # By a fixed name, so that a driver that was killed leaves no further file.
+        shared.mkdir(parents=True, exist_ok=True)
+        table = CachedTable(str(shared / "table"), is_mapped=False)
+        Path(table.failure).unlink(missing_ok=True)
     ended = threading.Event()
     resources.callback(ended.set)
 

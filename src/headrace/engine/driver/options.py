@@ -19,6 +19,9 @@ class DriverOptions(BaseModel):
     warm_up: bool = Field(True, description="Whether to warm up before the first query.")
     spark_master: str = "local[32]"
     driver_host: str = Field("127.0.0.1", description="The driver's address for the workers of a cluster.")
+    worker_python: str | None = Field(
+        None, description="The path of Python on the workers of a cluster; without, their tasks run none."
+    )
     cluster: Cluster | None = Field(
         None, description="Executors on a cluster; without, the pool takes all of a cluster."
     )

@@ -4,6 +4,8 @@ Spark waits ten seconds for the process that reads a Python source (`PythonWorke
 after its imports. On a busy machine these take longer. Spark then fails the query and leaves the late process running, so that each
 attempt made the machine busier and no query with such a source started.
 
+The workers of a cluster get such an executable from the driver, which starts their own Python (`HEADRACE_WORKER_PYTHON`).
+
 Run as a script, with the arguments that Spark gives to Python: ``python -P python_worker.py -m MODULE …``. Standard library only until
 the connection is open.
 """
@@ -17,16 +19,44 @@ import shlex
 import socket
 import struct
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+NAME = "python-worker"
+_TASK_S = 0.05
 _LENGTH = struct.Struct("!i")
 
 
-def write_executable(file: Path) -> None:
-    """Write the executable that Spark starts in Python's place (`PYSPARK_PYTHON`): it takes no arguments of its own."""
-    command = [sys.executable, "-P", str(Path(__file__).resolve())]
+def write_executables(folder: Path, worker_python: str | None) -> dict[str, str]:
+    """Write the executable that Spark starts in Python's place: it takes no arguments of its own. Return the settings with which the
+    workers of a cluster get theirs.
+
+    Spark starts Python by the same path in every process. In the driver `folder` is the working folder, and in an executor the folder
+    of the files that the driver sends.
+    """
+    _write_executable(folder / NAME, sys.executable, str(Path(__file__).resolve()))
+    os.environ["PYSPARK_PYTHON"] = f"./{NAME}"
+    if worker_python is None:
+        return {}
+    sent = folder / "tmp" / NAME
+    _write_executable(sent, worker_python)
+    return {"spark.files": str(sent)}
+
+
+def _write_executable(file: Path, python: str, *arguments: str) -> None:
+    command = [python, "-P", *arguments]
     file.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     file.chmod(0o700)
+
+
+def versions(_rows: object) -> Iterator[tuple[str, str]]:
+    """Yield the name of a worker's machine and its version of Headrace."""
+    import headrace
+
+    # For a moment, so that every executor gets such a task.
+    time.sleep(_TASK_S)
+    yield socket.gethostname(), headrace.__version__
 
 
 def _connect(port: int, secret: bytes) -> tuple[io.IOBase, socket.socket]:

@@ -99,10 +99,8 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     work_dir, host = options.work_dir.resolve(), cluster.address(options)
     for folder in ("local", "warehouse", "tmp"):
         (work_dir / folder).mkdir(parents=True, exist_ok=True)
-    worker = work_dir / "tmp" / "python-worker"
-    python_worker.write_executable(worker)
+    python_settings = python_worker.write_executables(work_dir, options.worker_python)
     os.environ.update(
-        PYSPARK_PYTHON=str(worker),
         PYSPARK_DRIVER_PYTHON=sys.executable,
         SPARK_LOCAL_IP=host,
         SPARK_LOCAL_DIRS=str(work_dir / "local"),
@@ -116,6 +114,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     is_local = options.spark_master.startswith("local")
     settings = {
         **_settings(options, work_dir),
+        **({} if is_local else python_settings),
         **{"spark.driver.host": host, "spark.driver.bindAddress": host},
         **cluster.settings(options),
         **options.spark_options,

@@ -10,8 +10,9 @@ import javax.security.auth.login.AppConfigurationEntry
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.kafka.common.security.auth.{AuthenticateCallbackHandler, SaslExtensions, SaslExtensionsCallback}
 import org.apache.kafka.common.security.oauthbearer.{OAuthBearerToken, OAuthBearerTokenCallback}
+import org.apache.spark.headrace.{Question, Questions}
 
-/** Logs a Kafka client in with tokens that Python has: when it connects, and again before a token expires.
+/** Logs a Kafka client in with tokens that the driver's Python has: when it connects, and again before a token expires.
   *
   * The client's JAAS entry names the store, whose tokens [[KafkaLogin.register]] has said how to get.
   */
@@ -43,11 +44,12 @@ object KafkaLogin {
 
   private final case class Answer(token: OAuthBearerToken, extensions: SaslExtensions)
 
+  private final case class TokenOf(store: String) extends Question[String] {
+    override def answer(): String = stores.get(store).get()
+  }
+
   private def ask(store: String): Answer = {
-    val tokens = Option(stores.get(store)).getOrElse(
-      throw new IOException("expected a Kafka client in the driver's own process for a store with tokens, found one elsewhere")
-    )
-    val answer = mapper.readTree(tokens.get())
+    val answer = mapper.readTree(Questions.ask(TokenOf(store)))
     if (answer.has("error")) throw new IOException(answer.get("error").asText)
     val extensions = new java.util.HashMap[String, String]()
     answer.get("extensions").properties().forEach(field => extensions.put(field.getKey, field.getValue.asText))

@@ -4,6 +4,8 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 
+import org.apache.spark.headrace.{Question, Questions}
+
 /** Mapping of (entity, partition) pairs of a source (a topic's partitions, a stream's shards) to the small integers
   * that fit into [[EventTimeCode]].
   */
@@ -53,7 +55,7 @@ private[spark] final class ManyEntities extends PartitionLayout {
   }
 }
 
-/** Layouts of this process: its tasks and the watermark of a run give a partition the same code. */
+/** Layouts of the driver: the watermark of a run and its tasks give a partition the same code. */
 private[spark] object ManyEntities {
   private val layouts = new ConcurrentHashMap[String, ManyEntities]()
 
@@ -64,9 +66,15 @@ private[spark] object ManyEntities {
   def forget(name: String): Unit = { val _ = layouts.remove(name) }
 }
 
-/** Lookup of a row's partition code in a task. */
+/** Lookup of a row's partition code in a task, which asks the driver once for each partition that it reads. */
 private[spark] final class PartitionCode(layout: String) extends ((String, Int) => Int) with Serializable {
-  @transient private lazy val codes = ManyEntities.of(layout)
+  @transient private lazy val codes = new ConcurrentHashMap[(String, Int), Integer]()
 
-  override def apply(entity: String, partition: Int): Int = codes.code(entity, partition)
+  override def apply(entity: String, partition: Int): Int = codes.computeIfAbsent((entity, partition), _ => asked(entity, partition))
+
+  private def asked(entity: String, partition: Int): Integer = Questions.ask(CodeOf(layout, entity, partition))
+}
+
+private[spark] final case class CodeOf(layout: String, entity: String, partition: Int) extends Question[Integer] {
+  override def answer(): Integer = ManyEntities.of(layout).code(entity, partition)
 }

@@ -1,6 +1,5 @@
 package io.headrace.spark
 
-import java.io.ObjectOutputStream
 import java.util.UUID
 
 import scala.collection.mutable
@@ -36,7 +35,7 @@ private[spark] class PartitionWatermarkExec(
     with CodegenSupport {
 
   private val settings = SourceSettings.fromMetadata(eventTime.metadata)
-  private val maxima = new PartitionMaxima(settings.flatMap(_.many))
+  private val maxima = new PartitionMaxima
 
   // Of the batch; what Spark takes for late is what was so before it.
   private var lateMs = EarlyWatermark.NoneMs
@@ -168,19 +167,14 @@ private[spark] final class EventTimeWatcher(
 /** Keeps the greatest event time of each partition: in a task over its rows, on the driver over all tasks of a batch.
   *
   * A maximum is the same however often a task is retried.
-  *
-  * @param many the name of the [[ManyEntities]] whose codes it keeps; None: the codes are those of every process
   */
-private[spark] final class PartitionMaxima(many: Option[String] = None)
+private[spark] final class PartitionMaxima
     extends EventTimeStatsAccum(new EventTimeStats(Long.MinValue, Long.MaxValue, 0d, 0L)) {
   private val maxima = mutable.LongMap.empty[Long]
 
   // A task reads one partition, or few in long runs: the last one is kept out of the map.
   private var lastCode = PartitionMaxima.NoPartition
   private var lastMs = Long.MinValue
-
-  // What the codes of the process that wrote this stand for.
-  private var places = Map.empty[Int, (String, Int)]
 
   // Only on the driver; null in a task.
   @transient private var followed: PartitionMaxima.Followed = _
@@ -225,7 +219,7 @@ private[spark] final class PartitionMaxima(many: Option[String] = None)
   }
 
   override def copy(): AccumulatorV2[Long, EventTimeStats] = {
-    val copied = new PartitionMaxima(many)
+    val copied = new PartitionMaxima
     copied.merge(this)
     copied
   }
@@ -235,25 +229,9 @@ private[spark] final class PartitionMaxima(many: Option[String] = None)
   override def merge(other: AccumulatorV2[Long, EventTimeStats]): Unit = other match {
     case seen: PartitionMaxima =>
       seen.settle()
-      val known = seen.maxima.map { case (code, ms) => seen.codeHere(code.toInt).toLong -> ms }
-      known.foreachEntry(raise)
-      Option(followed).foreach(_.tell(known))
+      seen.maxima.foreachEntry(raise)
+      Option(followed).foreach(_.tell(seen.maxima))
     case _ => throw new UnsupportedOperationException(s"cannot merge ${other.getClass.getName}")
-  }
-
-  /** Number of a partition in this process. */
-  private def codeHere(code: Int): Int = (many, places.get(code)) match {
-    case (Some(layout), Some((entity, partition))) => ManyEntities.of(layout).code(entity, partition)
-    case _                                         => code
-  }
-
-  // Changes nothing: an executor's heartbeat writes it too, while its task sees rows.
-  private def writeObject(out: ObjectOutputStream): Unit = {
-    for (layout <- many) {
-      val codes = maxima.keys.map(_.toInt).toSet + lastCode - PartitionMaxima.NoPartition
-      places = codes.map(code => code -> ManyEntities.of(layout).decode(code)).toMap
-    }
-    out.defaultWriteObject()
   }
 
   /** Statistics of the batch for Spark's tracker, which would take 1970 for the watermark with a count of 0. The tracker reads

@@ -18,6 +18,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.google.protobuf.Descriptors.FileDescriptor
 import org.apache.avro.{AvroRuntimeException, Schema}
+import org.apache.spark.headrace.{Question, Questions}
 
 /** Client of a schema registry in tasks, in Confluent's protocol: each schema is requested once by its id.
   *
@@ -89,15 +90,10 @@ private[spark] final class SchemaRegistry(name: String, properties: Map[String, 
 
   /** The driver's Python reads the texts of `.proto` files: there is one parser. */
   private def parsedProtobuf(schema: JsonNode): FileDescriptor = {
-    if (protoFiles == null)
-      throw new IllegalStateException(
-        s"expected a task in the driver's own process to read Protobuf by the schema registry $name, found one elsewhere: " +
-          "use a Spark master of local[n], or a descriptor source"
-      )
     val question = mapper.createObjectNode().put("text", schema.get("schema").asText)
     val files = question.putObject("imports")
     for ((name, text) <- referenced(schema)) files.put(name, text)
-    val answer = mapper.readTree(protoFiles.descriptors(mapper.writeValueAsString(question)))
+    val answer = mapper.readTree(Questions.ask(DescriptorsOf(mapper.writeValueAsString(question))))
     if (answer.has("reason")) throw new Unreadable(answer.get("reason").asText)
     ProtobufMessages.files(Base64.getDecoder.decode(answer.get("descriptors").asText)).last
   }
@@ -175,8 +171,12 @@ object SchemaRegistry {
     private def readResolve(): AnyRef = client(name, properties)
   }
 
-  /** Use `files` to read `.proto` files from now on. */
+  /** Driver: use `files` to read `.proto` files from now on. */
   def readBy(files: ProtoFiles): Unit = protoFiles = files
+
+  private final case class DescriptorsOf(question: String) extends Question[String] {
+    override def answer(): String = protoFiles.descriptors(question)
+  }
 
   /** Driver: the registry of this name. */
   private[spark] def of(name: String): SchemaRegistry =

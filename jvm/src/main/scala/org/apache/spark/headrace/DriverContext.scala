@@ -16,5 +16,9 @@ private[spark] final class DriverContext(conf: SparkConf) extends SparkContext(c
 object DriverContext {
 
   /** Called by Python, which starts its session with it. */
-  def start(conf: SparkConf): JavaSparkContext = new JavaSparkContext(new DriverContext(conf))
+  def start(conf: SparkConf): JavaSparkContext = {
+    val context = new DriverContext(conf)
+    Questions.serve(context.env.rpcEnv)
+    new JavaSparkContext(context)
+  }
 }

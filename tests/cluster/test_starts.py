@@ -1,0 +1,111 @@
+"""A driver that cannot work on a cluster ends when it starts, within bounded time, and its error has the cause and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.patience import PATIENCE_S
+from harness.ports import free_port
+from harness.spark_cluster import SparkCluster
+from headrace.engine.pool_properties import Cluster
+from headrace.engine.protocol import DRIVER_FAILED
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.xdist_group("tests/cluster"),
+]
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python of the same version without packages."""
+    folder = tmp_path_factory.mktemp("python")
+    venv.create(folder, with_pip=False, symlinks=True)
+    return str(folder / "bin" / "python")
+
+
+@pytest.mark.parametrize(
+    ("options", "secret", "cause", "remedy"),
+    [
+        ({}, "another secret", "does not accept the secret", "Set HEADRACE_SPARK_SECRET"),
+        ({"spark_master": "spark://127.0.0.1:{free}"}, None, "does not answer", "Start the master"),
+        (
+            {"cluster": Cluster(executors=3, cores=1, memory="512m")},
+            None,
+            "have room for 2 executors with 1 cores and 512 MiB each, expected 3",
+            "Start more workers",
+        ),
+        (
+            {"cluster": Cluster(executors=1, cores=1, memory="4g")},
+            None,
+            "have room for 0 executors with 1 cores and 4096 MiB each, expected 1",
+            "Start more workers",
+        ),
+        ({"worker_python": "/nowhere/python"}, None, "it does not exist on a worker", "Install headrace=="),
+        ({"worker_python": "{bare}"}, None, "it does not have the package headrace", "Install headrace=="),
+        (
+            {"driver_host": "192.0.2.7"},
+            None,
+            "the address 192.0.2.7 of HEADRACE_DRIVER_HOST does not belong to this machine",
+            "Set it to an address of this machine",
+        ),
+    ],
+    ids=["secret", "master", "executors", "memory", "no Python", "Python without Headrace", "driver's host"],
+)
+def test_a_start_that_must_fail_says_why(
+    cluster: SparkCluster,
+    tmp_path: Path,
+    bare_python: str,
+    options: dict[str, Any],
+    secret: str | None,
+    cause: str,
+    remedy: str,
+) -> None:
+    texts = {
+        name: value.format(free=free_port(), bare=bare_python)
+        for name, value in options.items()
+        if isinstance(value, str)
+    }
+    error = _failed(cluster, tmp_path, {**options, **texts}, secret or cluster.secret)
+    assert cause in error, error
+    assert remedy in error, error
+    assert cluster.secret not in error
+
+
+def _failed(cluster: SparkCluster, folder: Path, options: dict[str, Any], secret: str) -> str:
+    """Return the error of a driver, which ends by itself."""
+    given = {
+        "work_dir": str(folder / "work"),
+        "driver_memory_mb": 512,
+        "spark_master": cluster.master,
+        "warm_up": False,
+        **options,
+    }
+    path = folder / "s"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(1)
+        command = [sys.executable, "-m", "headrace.engine.driver", "--socket", str(path), "--options"]
+        ended = subprocess.run(
+            [*command, json.dumps(given, default=vars)],
+            env={**os.environ, "HEADRACE_SPARK_SECRET": secret},
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert ended.returncode, ended.stderr[-4000:]
+    return next(
+        line.partition(DRIVER_FAILED)[2] for line in ended.stderr.splitlines() if DRIVER_FAILED in line
+    )

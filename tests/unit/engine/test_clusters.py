@@ -1,0 +1,74 @@
+"""Errors of a driver that starts on a cluster: each cause with its remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
+from headrace.engine.driver.cluster import address, python_problem, unanswered
+from headrace.engine.driver.options import DriverOptions
+
+MASTER = "spark://192.0.2.1:7077"
+
+
+@pytest.mark.parametrize(
+    ("host", "cause"),
+    [
+        ("192.0.2.7", "the address 192.0.2.7 of HEADRACE_DRIVER_HOST does not belong to this machine"),
+        ("driver.invalid", "the address driver.invalid of HEADRACE_DRIVER_HOST does not belong"),
+        ("127.0.0.1", "the workers of a cluster at 192.0.2.1 cannot reach the driver at 127.0.0.1"),
+        ("localhost", "the workers of a cluster at 192.0.2.1 cannot reach the driver at localhost"),
+    ],
+)
+def test_a_drivers_address_must_be_one_that_workers_reach(host: str, cause: str) -> None:
+    with pytest.raises(UserError) as refused:
+        address(DriverOptions(work_dir=Path(), spark_master=MASTER, driver_host=host))
+    assert refused.value.state is SqlState.INVALID_PARAMETER
+    assert cause in refused.value.message
+    assert "HEADRACE_DRIVER_HOST" in refused.value.text()
+
+
+def test_drivers_with_tasks_on_this_machine_stay_on_loopback() -> None:
+    for master, host in (("local[2]", "192.0.2.7"), ("spark://127.0.0.1:7077", "127.0.0.1")):
+        assert address(DriverOptions(work_dir=Path(), spark_master=master, driver_host=host)) == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("trace", "cause", "remedy"),
+    [
+        ("Caused by: javax.crypto.AEADBadTagException: Tag mismatch", "secret", "HEADRACE_SPARK_SECRET"),
+        (
+            "Caused by: java.io.InvalidClassException: x; local class",
+            "another version of Spark",
+            "growing.md",
+        ),
+        (
+            "java.io.IOException: Failed\nCaused by: java.net.ConnectException: refused",
+            "does not answer: java.net.ConnectException: refused",
+            "Start the master",
+        ),
+    ],
+)
+def test_a_master_that_does_not_answer_is_reported_with_the_cause(
+    trace: str, cause: str, remedy: str
+) -> None:
+    error = unanswered(MASTER, trace)
+    assert MASTER in error.message
+    assert cause in error.message
+    assert remedy in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("trace", "problem"),
+    [
+        ("PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker 3.12", "another version of Python"),
+        ("ModuleNotFoundError: No module named 'headrace'", "it does not have the package headrace"),
+        ("./python-worker: 2: exec: /opt/python: not found", "it does not exist on a worker"),
+        ("Caused by: java.io.IOException: disk full", "java.io.IOException: disk full"),
+    ],
+)
+def test_a_python_that_workers_lack_is_reported_with_the_cause(trace: str, problem: str) -> None:
+    assert problem in python_problem(trace)
