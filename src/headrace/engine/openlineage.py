@@ -204,7 +204,9 @@ class LineageEvents:
             schema_dataset.SchemaDatasetFacetFields(name=column.name, type=str(column.type))
             for column in relation.schema.columns
         ]
-        identifier = symlinks_dataset.Identifier(self._namespace, path_text(relation.name.path), relation.kind.name)
+        identifier = symlinks_dataset.Identifier(
+            self._namespace, path_text(relation.name.path), relation.kind.name
+        )
         return {
             "schema": schema_dataset.SchemaDatasetFacet(fields=fields, producer=PRODUCER),
             "symlinks": symlinks_dataset.SymlinksDatasetFacet(identifiers=[identifier], producer=PRODUCER),

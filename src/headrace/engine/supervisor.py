@@ -482,7 +482,7 @@ class Supervisor:
             await self._failed(query, record, error.domain, error.text(), sqlstate=error.state.value)
             return
         if driver.send(message):
-            described = {
+            described: dict[str, str | int | float] = {
                 "headrace.query.kind": query.kind.name,
                 "headrace.query.version": query.version,
                 "headrace.query.generation": query.generation,
