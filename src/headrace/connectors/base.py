@@ -287,6 +287,7 @@ class StoreDescriptor:
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     `on_clusters`: its tasks need nothing of the server's machine. Tasks that run Python need our code, which workers lack.
+    `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
     """
 
     type: str
@@ -314,6 +315,7 @@ class StoreDescriptor:
     jars: str | None = None
     client_label: str | None = None
     on_clusters: bool = False
+    dataset_namespace: Callable[[Mapping[str, str]], str] | None = None
 
     @property
     def source(self) -> RecordSource | RowSource | None:

@@ -21,6 +21,7 @@ from headrace import __version__
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import Query, QueryState, Relation
 from headrace.connectors.extras import client_module
+from headrace.connectors.registry import connector
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName, path_text
 from headrace.core.sqlstate import SqlState
@@ -53,8 +54,8 @@ class _Change:
     sqlstate: str | None
     by_id: dict[str, Relation]
     by_name: dict[RelationName, Relation]
-    brokers: dict[str, str]
-    """Addresses of the Kafka stores, by name."""
+    namespaces: dict[str, str]
+    """By the name of a store, the namespace of its entities."""
 
 
 class LineageEvents:
@@ -134,12 +135,14 @@ class LineageEvents:
         by_name = {relation.name: relation for relation in named if relation is not None}
         names = {each.store for each in (*by_id.values(), *by_name.values()) if each.store is not None}
         stores = (self._catalog.store(name) for name in names)
-        brokers = {
-            store.name: store.properties["uris"]
+        namespaces = {
+            store.name: namespace(store.properties)
             for store in stores
-            if store is not None and store.type == "kafka"
+            if store is not None and (namespace := connector(store.type).dataset_namespace) is not None
         }
-        return _Change(event, datetime.datetime.now(datetime.UTC), query, sqlstate, by_id, by_name, brokers)
+        return _Change(
+            event, datetime.datetime.now(datetime.UTC), query, sqlstate, by_id, by_name, namespaces
+        )
 
     def _send_always(self) -> None:
         while (change := self._queue.get()) is not None:
@@ -193,8 +196,8 @@ class LineageEvents:
         """Return namespace and name of a relation's data: those of its entity, by OpenLineage's rules; of a view, those of the view."""
         if relation.store is None or not relation.entity:
             return self._namespace, path_text(relation.name.path)
-        if (brokers := change.brokers.get(relation.store)) is not None:
-            return f"kafka://{brokers.partition(',')[0]}", relation.entity[-1]
+        if (namespace := change.namespaces.get(relation.store)) is not None:
+            return namespace, ".".join(relation.entity)
         return f"{self._namespace}/{relation.store}", path_text(relation.entity)
 
     def _facets(self, relation: Relation) -> dict[str, Any]:
