@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S
 from headrace.core.types import parse_type
 from headrace.engine.protocol import Ack, Rows
 from headrace.formats.json import Json
@@ -447,6 +448,10 @@ def test_an_unwindowed_aggregate_updates_its_view(
     assert sorted(driver.views["view"][0].to_pylist(), key=str) == [{"k": "a", "n": 2}, {"k": "b", "n": 1}]
     driver.until(lambda: bool(driver.progress(query)))
     assert driver.progress(query)[-1].state_rows == 2
+    latencies = [latency for each in driver.progress(query) for latency in each.latencies_ms]
+    # The records were produced a moment ago.
+    assert latencies
+    assert all(0 < latency < PATIENCE_S * 1000 for latency in latencies)
     assert driver.stop(query).error is None
 
 

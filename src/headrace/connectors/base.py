@@ -288,6 +288,7 @@ class StoreDescriptor:
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
     machine, or were never tried elsewhere.
+    `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
     """
 
     type: str
@@ -315,6 +316,7 @@ class StoreDescriptor:
     jars: str | None = None
     client_label: str | None = None
     on_clusters: Literal["java", "python"] | None = None
+    dataset_namespace: Callable[[Mapping[str, str]], str] | None = None
 
     @property
     def source(self) -> RecordSource | RowSource | None:

@@ -23,6 +23,7 @@ from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
 from headrace.core.signals import Signal
+from headrace.engine import openlineage
 from headrace.engine.alerts import Alerts
 from headrace.engine.backups import Backup, Backups
 from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
@@ -89,7 +90,15 @@ class Engine:
             on_stop=lambda driver, reason: self._interactive.driver_stopped(driver, reason),
             on_gone=self.wake,
         )
-        self._supervisor = Supervisor(catalog, settings, self._drivers, self._checkpoints, self.functions)
+        self._lineage = openlineage.LineageEvents(catalog) if openlineage.is_requested() else None
+        self._supervisor = Supervisor(
+            catalog,
+            settings,
+            self._drivers,
+            self._checkpoints,
+            self.functions,
+            *([self._lineage.changed] if self._lineage is not None else []),
+        )
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
         self._backups = Backups(settings.data_dir.resolve(), catalog, self._copies, self.views)
         self._savepoints = Savepoints(settings.data_dir.resolve() / "savepoints")
@@ -113,6 +122,8 @@ class Engine:
     async def start(self) -> None:
         """Begin; returns before any driver runs. Pools that are to run start theirs at once, so that they are warm when needed."""
         await asyncio.to_thread(self._clean_up)
+        if self._lineage is not None:
+            self._lineage.start()
         self._warn_of_memory()
         self._supervisor.start()
         self._drivers.start()
@@ -144,6 +155,8 @@ class Engine:
         await asyncio.gather(*self._applying, return_exceptions=True)
         await asyncio.to_thread(self.views.close)
         await asyncio.to_thread(self.functions.close)
+        if self._lineage is not None:
+            await asyncio.to_thread(self._lineage.stop)
 
     def wake(self) -> None:
         """Wake the supervisor after a write to the catalog that concerns queries."""

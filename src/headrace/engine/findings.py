@@ -36,6 +36,7 @@ CODES = (
     "pool_starting",
     "pool_stopped",
     "restarting",
+    "restarts_often",
     "slots_busy",
     "state_grows",
     "state_near_limit",
@@ -59,6 +60,9 @@ _LAG_S = 60.0
 """A lag is a problem if it has this many records and has doubled within this time."""
 _STATE_MIN = 1_000_000
 _NEAR_LIMIT = 0.8
+_RESTARTS_MIN = 3
+_SETTLED_S = 600.0
+"""A query that has been restarted so often has a finding until it has run for so many seconds."""
 STATE_REMEDY = (
     "QUERY WITH ('state.ttl.millis' = …) in a new query removes rows that are not used for that long. The server's operator can raise "
     "HEADRACE_QUERY_STATE_MB_MAX."
@@ -223,6 +227,18 @@ def _not_running(subject: Subject) -> Finding | None:
 
 
 # --- a query that runs
+
+
+@_of_batches
+def _restarts_often(subject: Subject) -> Finding | None:
+    query = subject.query
+    if query.restarts < _RESTARTS_MIN or subject.running_s >= _SETTLED_S:
+        return None
+    return Finding(
+        "restarts_often",
+        f"the query runs, but the server has restarted it {query.restarts} times, the last time {subject.running_s:.0f} s ago",
+        "deltastream.sys.query_events has the cause of each restart.",
+    )
 
 
 @_of_batches

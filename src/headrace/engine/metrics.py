@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
@@ -25,6 +27,11 @@ SPLIT: Labels = ("entity", "split")
 PHASE: Labels = ("phase",)
 OPERATOR: Labels = ("operator",)
 STEP: Labels = ("step",)
+BUCKET: Labels = ("le",)
+"""Upper bound of a bucket of a histogram, inclusive, as Prometheus names it."""
+
+LATENCY_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000)
+"""Upper bounds of the buckets of latencies; the last bucket has none."""
 
 
 class QueryMetrics(QueryProgress):
@@ -39,6 +46,12 @@ class QueryMetrics(QueryProgress):
     function_failures_total: int = 0
     output_rows_total: int = 0
     steps_total: dict[str, StepRows] = Field(default_factory=dict)
+    latency_counts: list[int] = Field(
+        default_factory=lambda: [0] * (len(LATENCY_MS) + 1),
+        description="Number of batches in each bucket of `LATENCY_MS` alone.",
+    )
+    latency_ms_total: int = 0
+    last_latency_ms: int | None = None
     received_at: float = Field(0.0, description="When the last report came, in seconds since the epoch.")
 
     @staticmethod
@@ -68,7 +81,19 @@ class QueryMetrics(QueryProgress):
                 input_rows=before.input_rows + step.input_rows,
                 output_rows=before.output_rows + step.output_rows,
             )
-        return QueryMetrics(**dict(message), **totals, steps_total=steps, received_at=time.time())
+        counts = list(earlier.latency_counts) if earlier else [0] * (len(LATENCY_MS) + 1)
+        for latency in message.latencies_ms:
+            counts[bisect_left(LATENCY_MS, latency)] += 1
+        known = earlier.last_latency_ms if earlier else None
+        return QueryMetrics(
+            **dict(message),
+            **totals,
+            steps_total=steps,
+            latency_counts=counts,
+            latency_ms_total=(earlier.latency_ms_total if earlier else 0) + sum(message.latencies_ms),
+            last_latency_ms=message.latencies_ms[-1] if message.latencies_ms else known,
+            received_at=time.time(),
+        )
 
 
 @dataclass(frozen=True)
@@ -77,6 +102,8 @@ class Metric:
 
     A metric without `labels` has one value, under the key `()`. Others have one for each of the labels' values, such as an entity and a
     split. A value that is not known yet is missing. `is_counter` marks a sum that only grows while the server runs.
+
+    A histogram has the label `le` and a `total`, the sum of what was observed. Each value counts the observations up to its bound.
     """
 
     name: str
@@ -85,6 +112,7 @@ class Metric:
     read: Callable[[QueryMetrics], Mapping[Labels, Value]]
     labels: Labels = ()
     is_counter: bool = False
+    total: Callable[[QueryMetrics], int] | None = None
 
     @property
     def is_number(self) -> bool:
@@ -175,6 +203,13 @@ def _phases(metrics: QueryMetrics) -> Mapping[Labels, Value]:
     return {(phase,): milliseconds for phase, milliseconds in durations.items()}
 
 
+def _latencies(metrics: QueryMetrics) -> Mapping[Labels, Value]:
+    if not any(metrics.latency_counts):
+        return {}
+    bounds = [*map(str, LATENCY_MS), "+Inf"]
+    return {(le,): count for le, count in zip(bounds, accumulate(metrics.latency_counts), strict=True)}
+
+
 METRICS: tuple[Metric, ...] = (
     Metric(
         "batch_id",
@@ -228,6 +263,12 @@ METRICS: tuple[Metric, ...] = (
                 None if metrics.watermark_ms is None else round(time.time() * 1000) - metrics.watermark_ms
             )
         ),
+    ),
+    Metric(
+        "last_latency_ms",
+        BIGINT,
+        "End-to-end latency of the last batch with records: from the time that the store has for its oldest record to its commit.",
+        _one(lambda metrics: metrics.last_latency_ms),
     ),
     Metric("state_rows", BIGINT, "Rows of state that are kept.", _field("state_rows")),
     Metric("state_bytes", BIGINT, "Memory that the state uses.", _field("state_bytes")),
@@ -323,6 +364,16 @@ METRICS: tuple[Metric, ...] = (
         lambda metrics: {(name,): step.output_rows for name, step in metrics.steps_total.items()},
         labels=STEP,
         is_counter=True,
+    ),
+    Metric(
+        "latency_ms",
+        BIGINT,
+        "Batches since the server started, by their end-to-end latency: from the time that the store has for the oldest record of a batch "
+        "to the commit of the batch. No record of a batch took longer.",
+        _latencies,
+        labels=BUCKET,
+        is_counter=True,
+        total=lambda metrics: metrics.latency_ms_total,
     ),
 )
 """All metrics, in the order of DESCRIBE QUERY METRICS."""

@@ -166,6 +166,7 @@ class QueryProgress(_Message):
     one is needed. `lag` is how many records each split of each entity had, when the batch was planned, behind the last one that it read;
     without the splits of stores that do not count their records. `backlog_bytes` is how much of its log the store of each entity keeps
     because the query has not confirmed to have read it.
+    `latencies_ms` has, for each batch with records that have a time of their store, the time from that of its oldest record to its commit.
     """
 
     type: Literal["query_progress"] = "query_progress"
@@ -189,6 +190,7 @@ class QueryProgress(_Message):
     function_failures: int = 0
     lag: dict[str, dict[str, int]] = Field(default_factory=dict)
     backlog_bytes: dict[str, int] = Field(default_factory=dict)
+    latencies_ms: list[int] = Field(default_factory=list)
     detail: dict[str, object] = Field(default_factory=dict)
 
 

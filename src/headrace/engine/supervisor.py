@@ -27,6 +27,7 @@ from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, User
 from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.core.tracing import RunSpans
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.findings import STATE_REMEDY, Finding, Observations, Subject, findings, state_size
 from headrace.engine.functions.runtime import FunctionRuntime
@@ -58,6 +59,7 @@ class _Run:
 
     generation: int
     pool: str
+    spans: RunSpans
     has_batch: bool = False
     has_rows: bool = False
     """True when a batch with rows has ended."""
@@ -102,9 +104,11 @@ class Supervisor:
         pools: Pools,
         checkpoints: Checkpoints,
         functions: FunctionRuntime,
+        on_state: Callable[[Query, QueryState, str | None], None] = lambda _query, _state, _sqlstate: None,
     ) -> None:
         self._catalog = catalog
         self._functions = functions
+        self._on_state = on_state
         self._settings = settings
         self._pools = pools
         self._checkpoints = checkpoints
@@ -233,6 +237,7 @@ class Supervisor:
         if running := self._running(message):
             query, run = running
             self._records[query.id].observed.started = time.monotonic()
+            run.spans.started()
             if not run.stopping:
                 await self._becomes(query, QueryState.RUNNING)
 
@@ -264,6 +269,17 @@ class Supervisor:
             # The statement may be another one since the last run.
             earlier = earlier.model_copy(update={"steps_total": {}}) if earlier is not None else None
         record.run.has_batch = True
+        record.run.spans.batch(
+            message.batch_duration_ms,
+            {
+                "headrace.batch.id": message.batch_id,
+                "headrace.batches": message.batches,
+                "headrace.input_rows": message.input_rows,
+                "headrace.late_rows": message.late_rows,
+                "headrace.bad_records": message.bad_records,
+                **({"headrace.output_rows": message.output_rows} if message.output_rows is not None else {}),
+            },
+        )
         if message.input_rows and not record.run.has_rows:
             # Spark also reports triggers without rows, which prove nothing about a new statement.
             record.run.has_rows = True
@@ -308,6 +324,8 @@ class Supervisor:
         record, query = self._records.get(message.query_id), self._unfinished(message.query_id)
         if record is None or query is None or record.run is None or not _is_end_of(message, record.run):
             return
+        if message.error is not None:
+            record.run.spans.failed(message.sqlstate)
         stopping, record.run = record.run.stopping, None
         if not query.should_run:
             await self._becomes(query, QueryState.TERMINATED)
@@ -467,8 +485,14 @@ class Supervisor:
             await self._failed(query, record, error.domain, error.text(), sqlstate=error.state.value)
             return
         if driver.send(message):
-            record.run = _Run(query.generation, query.compute_pool)
+            described: dict[str, str | int | float] = {
+                "headrace.query.kind": query.kind.name,
+                "headrace.query.version": query.version,
+                "headrace.query.generation": query.generation,
+            }
+            record.run = _Run(query.generation, query.compute_pool, RunSpans(query.id, described))
             record.plan, record.observed = message.plan, Observations()
+            self._on_state(query, QueryState.STARTING, None)
 
     def _start_message(self, query: Query) -> StartQuery:
         checkpoint = self._checkpoints.prepare(query)
@@ -566,6 +590,7 @@ class Supervisor:
                 generation=query.generation,
             )
         )
+        self._on_state(query, state, sqlstate)
         log.info("query_state", query_id=query.id, state=state.value, pool=query.compute_pool)
 
     async def _write(self, write: Callable[[], T]) -> T:

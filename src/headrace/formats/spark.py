@@ -98,7 +98,7 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     checked = timed.selectExpr(
         f"inline(headrace_admit({_ROW}, CASE WHEN {_REASON} IS NOT NULL THEN 'bad_records' WHEN {ahead} THEN 'future_rows' END, "
         f"coalesce({_REASON}, concat('its event time ', {ROW_TIME}, {late})), "
-        f"{ROW_METADATA}, {record if sets_aside else 'NULL'}, {text_sql(spec.on_error)}))",
+        f"{ROW_METADATA}, {record if sets_aside else 'NULL'}, {_RECORD_TIME}, {text_sql(spec.on_error)}))",
         *hidden,
     )
     if spec.flat_metadata:

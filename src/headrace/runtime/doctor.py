@@ -71,6 +71,8 @@ def checks(settings: Settings) -> list[Check]:
         lambda: _extra("Databricks client", "databricks-sql-connector", "databricks"),
         lambda: _extra("Oracle client", "oracledb", "oracle"),
         lambda: _extra("Snowflake client", "snowflake-connector-python", "snowflake"),
+        lambda: _extra("OpenTelemetry SDK", "opentelemetry-sdk", "otel"),
+        lambda: _extra("OpenLineage client", "openlineage-python", "openlineage"),
         _confinement,
         _browser,
         lambda: _data_directory(settings.data_dir),

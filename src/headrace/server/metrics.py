@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
@@ -81,8 +82,21 @@ class _Queries(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield each metric with a sample for each query."""
         for family in self._families():
+            if family.sums is not None:
+                yield _histogram(family, family.sums)
+                continue
             kind = CounterMetricFamily if family.is_counter else GaugeMetricFamily
             collected = kind(f"headrace_query_{family.name}", family.help, labels=family.labels)
             for labels, value in family.samples:
                 collected.add_metric(labels, value)
             yield collected
+
+
+def _histogram(family: MetricFamily, sums: Mapping[tuple[str, ...], float]) -> Metric:
+    buckets: dict[tuple[str, ...], list[tuple[str, float]]] = defaultdict(list)
+    for values, count in family.samples:
+        buckets[tuple(values[:-1])].append((values[-1], count))
+    collected = HistogramMetricFamily(f"headrace_query_{family.name}", family.help, labels=family.labels[:-1])
+    for labels, counts in buckets.items():
+        collected.add_metric(labels, counts, sums[labels])
+    return collected

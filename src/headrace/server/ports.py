@@ -226,7 +226,8 @@ class Accounts(Protocol):
 class MetricFamily:
     """A metric of the continuous queries for the metrics page: name without prefix, help, and the names of its labels.
 
-    Each sample has a value for each label. `is_counter` marks a sum that only grows.
+    Each sample has a value for each label. `is_counter` marks a sum that only grows. A histogram has `sums`: the sum of the observed values
+    by the labels without the last one, which is `le`.
     """
 
     name: str
@@ -234,6 +235,7 @@ class MetricFamily:
     labels: tuple[str, ...]
     samples: Sequence[tuple[Sequence[str], float]]
     is_counter: bool = False
+    sums: Mapping[tuple[str, ...], float] | None = None
 
 
 @dataclass(frozen=True)

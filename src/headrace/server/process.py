@@ -24,6 +24,7 @@ import uvicorn
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.server import tracing
 from headrace.server.connections import Connections
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
                 address = await broker
             wired = wiring.build(settings, broker=address)
             life.callback(wired.catalog.close)
+            life.push_async_callback(asyncio.to_thread, await asyncio.to_thread(tracing.start))
             # The loaded catalog stays in memory: without the freeze, each full collection scans it, which takes 0.25 s at 10,000 relations.
             gc.freeze()
             life.callback(gc.unfreeze)

@@ -40,4 +40,14 @@ def query_metrics(
     for metric in METRICS:
         if metric.is_exported:
             labels_of = (*_QUERY, *metric.labels)
-            yield MetricFamily(metric.name, metric.help, labels_of, values[metric.name], metric.is_counter)
+            sums: dict[tuple[str, ...], float] | None = None
+            if metric.total is not None:
+                known = {query.id: progress_of(query.id) for query in queries}
+                sums = {
+                    labels[query_id]: metric.total(progress)
+                    for query_id, progress in known.items()
+                    if progress is not None
+                }
+            yield MetricFamily(
+                metric.name, metric.help, labels_of, values[metric.name], metric.is_counter, sums
+            )

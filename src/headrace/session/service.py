@@ -21,6 +21,7 @@ from headrace.catalog.kinds.store import STORE
 from headrace.catalog.objects import Principal, Relation, RelationKind
 from headrace.catalog.policy import Requirement, check_role
 from headrace.catalog.state import CatalogState
+from headrace.core import tracing
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic, HeadraceError, UserError
 from headrace.core.names import printed
@@ -325,7 +326,14 @@ class StatementService:
             await asyncio.to_thread(self._audit.flush)
         began, state = time.perf_counter(), SqlState.INTERNAL_ERROR
         try:
-            answer = await execute(statement, run)
+            with tracing.span(
+                "statement",
+                {
+                    "headrace.statement.kind": type(statement).__name__,
+                    "headrace.statement.id": identifier,
+                },
+            ):
+                answer = await execute(statement, run)
             state = SqlState.SUCCESS
             return answer
         except HeadraceError as error:

@@ -24,6 +24,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import Need, Query, QueryKind, Relation, RelationKind
 from headrace.catalog.policy import Requirement
 from headrace.connectors.base import EntityDescription, StoreDescriptor
+from headrace.core import tracing
 from headrace.core.context import SessionContext
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.names import EntityPath, RelationName
@@ -359,6 +360,7 @@ def _carried_out(draft: Draft, statement: Application) -> ResultSet:
                 if isinstance(member.definition, Prepared) and isinstance(member.statement, _Query):
                     refuse_own_cycle(member.definition, member.statement, run, draft.flows)
             if query is not None:
+                tracing.request_start(query.id)
                 run.catalog.create_query(query)
     except HeadraceError:
         for part in queries:

@@ -29,6 +29,7 @@ from headrace.catalog.objects import (
 from headrace.catalog.policy import Requirement
 from headrace.connectors.base import StoreDescriptor
 from headrace.connectors.registry import connector
+from headrace.core import tracing
 from headrace.core.errors import HeadraceError, InternalError, Span, UserError
 from headrace.core.names import EntityPath, Identifier, RelationName, path_text, printed
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored, value_of
@@ -233,7 +234,8 @@ def prepare(
     `other_flows` are the flows of the queries that will run with it. `view` is the materialized view that exists already, if the statement
     is to replace the query of one.
     """
-    prepared = _prepared(statement, run) if view is None else _prepared_again(statement, view, run)
+    with tracing.span("plan", {"headrace.statement.kind": type(statement).__name__}):
+        prepared = _prepared(statement, run) if view is None else _prepared_again(statement, view, run)
     prepared = replace(
         prepared,
         side_topics=_missing_side_topics(prepared, run),
@@ -486,6 +488,7 @@ async def _carry_out(
     try:
         if prepared.origin is not None:
             await prepared.origin.place(query.id, run)
+        tracing.request_start(query.id)
         await asyncio.to_thread(_kept, prepared, query, statement, run)
     except HeadraceError:
         await asyncio.to_thread(unmake_view, prepared, run)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryState
 from headrace.catalog.policy import Requirement
+from headrace.core import tracing
 from headrace.core.errors import Span, UserError
 from headrace.core.names import QualifiedName
 from headrace.core.resultset import ResultSet, result
@@ -162,6 +163,7 @@ def _restart(query: Query, span: Span | None, run: Execution) -> None:
         pool = usable_pool(run.catalog, query.compute_pool)
         refuse_too_many(query.owner, pool, span, run, but=query.id)
         refuse_cycle_of(query, run, span)
+        tracing.request_start(query.id)
         run.catalog.request_restart(query.id)
 
 

@@ -13,6 +13,7 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import described
 from headrace.catalog.objects import Query, QueryKind, Relation, RelationKind, ViewDefinition
 from headrace.catalog.policy import Requirement
+from headrace.core import tracing
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, QualifiedName, printed
 from headrace.core.sqlstate import SqlState
@@ -117,6 +118,7 @@ async def replace_query(statement: ReplaceQuery, run: Execution) -> Outcome:
             ddl("query", query.id, "ALTER", f"query {query.id} has this statement already", [query.id])
         )
     _refuse_anew(replacement.comparison, statement.select.span)
+    tracing.request_start(query.id)
     await asyncio.to_thread(_replace, replacement, run)
     run.services.engine.wake()
     anew = ["it starts without state"] if replacement.comparison.starts_anew else []

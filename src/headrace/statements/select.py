@@ -10,6 +10,7 @@ from headrace.analyzer import LogicalPlan
 from headrace.analyzer.logical import Limit
 from headrace.catalog.access import Privilege
 from headrace.catalog.policy import Requirement
+from headrace.core import tracing
 from headrace.core.resultset import ResultColumn, ResultSet, result
 from headrace.planner import plan_columns, plan_query, state_warning
 from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
@@ -71,7 +72,8 @@ def _require_end(logical: LogicalPlan, statement: SelectStatement, run: Executio
 
 def _explained(logical: LogicalPlan, target: Target) -> tuple[SparkPlan, str | None]:
     """Return the plan, and remarks for a user who sees no rows. Use a thread, since planning a wide query takes long."""
-    plan = _plan(logical, target)
+    with tracing.span("plan", {"headrace.statement.kind": "SelectStatement"}):
+        plan = _plan(logical, target)
     warned = None if logical.of_tables else state_warning(logical, ResultSink())
     return plan, " ".join(text for text in (_unread(plan), warned) if text) or None
 

@@ -360,3 +360,14 @@ def test_partitions_of_over_are_kept_for_ever_unless_their_frames_end(frame: str
     batches = ((0.0, progress(state_rows=1_000_000)), (600.0, progress(state_rows=1_500_000)))
     codes = [finding.code for finding in findings_of(text, *batches, now=610.0)]
     assert ("state_grows" in codes) is grows
+
+
+def test_a_query_that_was_restarted_often_has_a_finding_until_it_has_settled() -> None:
+    def codes(restarts: int, now: float) -> list[str]:
+        batch = (now - 1, progress())
+        present = findings_of(ROWS, batch, now=now, of=query(restarts=restarts))
+        assert all("restarted it 4 times" in each.text and "query_events" in each.remedy for each in present)
+        return [each.code for each in present]
+
+    assert codes(4, 20.0) == ["restarts_often"]
+    assert codes(4, 601.0) == codes(2, 20.0) == []

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import datetime
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.engine.metrics import METRICS, OPERATOR, SPLIT, STEP, QueryMetrics, labelled, samples, table_of
+from headrace.catalog.objects import Query, QueryKind
+from headrace.core.names import RelationName
+from headrace.engine.metrics import (
+    BUCKET,
+    METRICS,
+    OPERATOR,
+    SPLIT,
+    STEP,
+    QueryMetrics,
+    labelled,
+    samples,
+    table_of,
+)
 from headrace.engine.metrics_history import HISTORY, MetricsHistory
 from headrace.engine.protocol import OperatorState, QueryProgress, StepRows
+from headrace.server.metrics import Metrics
+from headrace.server.query_metrics import query_metrics
 
 HOUR_S = 3600
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 def progress(**figures: Any) -> QueryProgress:
@@ -26,6 +42,7 @@ def full() -> QueryMetrics:
         None,
         progress(
             output_rows=3,
+            latencies_ms=[50, 51, 4_000_000],
             watermark_ms=20_000,
             lag={"a": {"0": 4, "1": 5}},
             operators={"stateStoreSave": OperatorState(rows=2, bytes=8)},
@@ -46,6 +63,37 @@ def test_sums_grow_and_all_else_is_the_last_batch() -> None:
     assert list(table_of(STEP, third)) == [("WHERE a", 8, 2)]
     assert (second.input_rows_total, second.late_rows_total, second.batches_total) == (15, 2, 4)
     assert (second.input_rows, second.late_rows, second.batch_id) == (5, 0, 9)
+
+
+def test_latencies_are_counted_by_bucket_over_all_batches() -> None:
+    metrics = QueryMetrics.after(full(), progress(latencies_ms=[0]))
+    buckets: dict[Any, Any] = dict(table_of(BUCKET, metrics))  # type: ignore[arg-type]
+    assert [buckets[bound] for bound in ("50", "100", "3600000", "+Inf")] == [2, 3, 3, 4]
+    assert (metrics.latency_ms_total, metrics.last_latency_ms) == (4_000_101, 0)
+    assert QueryMetrics.after(metrics, progress()).last_latency_ms == 0
+    assert list(table_of(BUCKET, QueryMetrics.after(None, progress()))) == []
+
+
+def test_the_metrics_page_has_a_histogram_of_latencies() -> None:
+    query = Query(
+        id="q",
+        name="sales",
+        version=1,
+        kind=QueryKind.INSERT_INTO,
+        sql="",
+        plan="",
+        sink=RelationName("d", "s", "r"),
+        sources=(),
+        compute_pool="p",
+        owner="o",
+        created_at=NOW,
+        updated_at=NOW,
+    )
+    page = Metrics(lambda: query_metrics([query], lambda _id: full())).page().decode()
+    assert "# TYPE headrace_query_latency_ms histogram" in page
+    assert 'headrace_query_latency_ms_bucket{le="100",name="sales",query_id="q"} 2.0' in page
+    assert 'headrace_query_latency_ms_count{name="sales",query_id="q"} 3.0' in page
+    assert 'headrace_query_latency_ms_sum{name="sales",query_id="q"} 4.000101e+06' in page
 
 
 def test_a_sample_is_named_as_prometheus_names_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.engine.driver.progress import lag, watermark_ms
+from headrace.engine.driver.progress import lag, latencies_ms, watermark_ms
 
 
 def test_lag_is_by_entity_and_split() -> None:
@@ -40,3 +40,11 @@ def test_a_watermark_may_be_before_1970_and_there_may_be_none(
 ) -> None:
     batch = {"eventTime": {"watermark": logged}} if logged else {}
     assert watermark_ms(batch, described) == expected
+
+
+def test_a_latency_is_from_the_oldest_record_of_a_batch_to_the_commit() -> None:
+    second = {"batchId": 1, "timestamp": "1970-01-01T00:00:10.000Z", "durationMs": {"triggerExecution": 500}}
+    idle = {**second, "batchId": 2}
+    assert latencies_ms([second, idle], {"1": 8_000_000}) == [2500]
+    # The producer's clock is ahead.
+    assert latencies_ms([second], {"1": 11_000_000}) == [0]

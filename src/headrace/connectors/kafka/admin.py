@@ -188,6 +188,7 @@ KAFKA = StoreDescriptor(
     layout=options.LAYOUT,
     pattern=pattern,
     on_clusters="java",
+    dataset_namespace=lambda properties: f"kafka://{properties['uris'].partition(',')[0]}",
     record_source=RecordSource(
         metadata=Struct(
             (("topic", VARCHAR), ("partition", INTEGER), ("offset", BIGINT), ("timestamp_type", VARCHAR))

@@ -247,6 +247,7 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
         ],
         lag=lag,
         backlog_bytes={entity: size for part in last for entity, size in part.backlog_bytes.items()},
+        latencies_ms=[latency for part in new for latency in part.latencies_ms],
         detail={"parts": {part_name(part): part.detail for part in last}},
         **{field: summed(field, new) for field in rows},
     )

@@ -33,11 +33,13 @@ class ProgressReader:
         session: SparkSession,
         *,
         windowed: bool,
+        real_time: bool,
         backlog: Mapping[str, int],
     ) -> None:
         self._id = query_id
         self._query = query._jsq
         self._windowed = windowed
+        self._real_time = real_time
         self._backlog = backlog
         self._run = str(query.runId)
         self._watermark = jvm(session).io.headrace.spark.PartitionWatermark
@@ -90,6 +92,8 @@ class ProgressReader:
             function_failures=rows.get("function_failures", 0),
             lag=lag(last.get("sources", [])),
             backlog_bytes=dict(self._backlog),
+            # In real-time mode, rows are written long before their batch is committed.
+            latencies_ms=[] if self._real_time else latencies_ms(batches, counted.get("oldest", {})),
             detail=detail,
         )
 
@@ -105,6 +109,18 @@ class ProgressReader:
         if unread:
             self._last = (unread[-1]["batchId"], unread[-1]["timestamp"])
         return unread
+
+
+def latencies_ms(batches: list[dict[str, Any]], oldest: Mapping[str, int]) -> list[int]:
+    """Return the milliseconds from the oldest record of each batch to the commit of the batch; `oldest` has microseconds by batch."""
+    latencies = []
+    for batch in batches:
+        if (micros := oldest.get(str(batch["batchId"]))) is not None:
+            began = datetime.fromisoformat(batch["timestamp"].replace("Z", "+00:00")).timestamp() * 1000
+            committed = began + batch.get("durationMs", {}).get("triggerExecution", 0)
+            # The clock of a producer may be ahead.
+            latencies.append(max(0, round(committed - micros / 1000)))
+    return latencies
 
 
 def lag(sources: list[dict[str, Any]]) -> dict[str, dict[str, int]]:

@@ -349,7 +349,14 @@ class RunningQuery:
         for attempt in range(1, _STARTS_MAX + 1):
             query = self._query = writer.start()
             planning.started(query)
-            self._progress = ProgressReader(self.id, query, session, windowed=windowed, backlog=backlog)
+            self._progress = ProgressReader(
+                self.id,
+                query,
+                session,
+                windowed=windowed,
+                real_time=plan.mode == "real_time",
+                backlog=backlog,
+            )
             if attempt == 1:
                 self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
             if self._sink.stopping.is_set():

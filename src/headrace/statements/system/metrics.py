@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from headrace.core.schema import Column
 from headrace.core.types import TIMESTAMP
-from headrace.engine.metrics import OPERATOR, PHASE, SPLIT, STEP, Labels, labelled, table_of
+from headrace.engine.metrics import BUCKET, OPERATOR, PHASE, SPLIT, STEP, Labels, labelled, table_of
 from headrace.engine.metrics_history import HISTORY
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import Reference, Rows, always, system_relation
@@ -22,6 +22,11 @@ _RELATIONS: dict[str, tuple[Labels, str]] = {
     "query_steps": (
         STEP,
         "The rows that each condition and join received and passed of a query since it was started.",
+    ),
+    "query_latencies": (
+        BUCKET,
+        "The histogram of the end-to-end latency of each query: how many of its batches since the server started took at most `le` "
+        "milliseconds, which is `+Inf` for all of them.",
     ),
 }
 

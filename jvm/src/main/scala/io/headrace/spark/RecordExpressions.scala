@@ -37,7 +37,8 @@ private[spark] final case class ReadRecord(child: Expression, kind: DataType, fo
   override protected def withNewChildInternal(newChild: Expression): ReadRecord = copy(child = newChild)
 }
 
-/** `headrace_admit(row, problem, reason, metadata, record, instead)`: an array of the row where `problem` is NULL.
+/** `headrace_admit(row, problem, reason, metadata, record[, time], instead)`: an array of the row where `problem` is NULL. `time` is the
+  * TIMESTAMP that the store has for the record, of which the oldest one of a batch is counted.
   *
   * Else what the literal `instead` says: the query ends by a [[BadRecord]] (`terminate`); or the record is counted under the
   * name that `problem` is and left out (`ignore`): the array is empty; or it is also sent to the [[SideTopic]] of that id,
@@ -47,6 +48,7 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
     extends Expression
     with CountsRows {
   private val Seq(row, problem, _, metadata) = children.take(4)
+  private val time = children.lift(5)
 
   // So that the optimizer neither moves it, nor drops or repeats what it counts.
   override lazy val deterministic: Boolean = false
@@ -57,6 +59,9 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
 
   /** Called by generated code, which holds this expression. */
   def admitted(row: InternalRow): ArrayData = new GenericArrayData(Array[Any](row))
+
+  /** Called by generated code. */
+  def seen(micros: Long): Unit = counts.seen(micros)
 
   /** Called by generated code. The arguments are the children from `problem` on. */
   def refused(
@@ -76,21 +81,25 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
   }
 
   override def eval(input: InternalRow): Any = problem.eval(input) match {
-    case null => admitted(row.eval(input).asInstanceOf[InternalRow])
+    case null =>
+      time.map(_.eval(input)).foreach { case micros: Long => seen(micros); case _ => () }
+      admitted(row.eval(input).asInstanceOf[InternalRow])
     case problemText: UTF8String =>
-      val Seq(reason, place, record) = children.drop(2).map(_.eval(input))
+      val Seq(reason, place, record) = children.slice(2, 5).map(_.eval(input))
       refused(problemText, reason.asInstanceOf[UTF8String], place.asInstanceOf[InternalRow], record.asInstanceOf[InternalRow])
   }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val self = ctx.addReferenceObj("admit", this, classOf[AdmitRecord].getName)
-    val Seq(good, wrong, reason, place, record) = children.map(_.genCode(ctx))
+    val Seq(good, wrong, reason, place, record) = children.take(5).map(_.genCode(ctx))
+    val times = time.map(timeCode(ctx, self, _)).getOrElse(EmptyBlock)
     val row = classOf[InternalRow].getName
     ExprCode(
       code"""
             |${wrong.code}
             |${classOf[ArrayData].getName} ${ev.value};
             |if (${wrong.isNull}) {
+            |  $times
             |  ${good.code}
             |  ${ev.value} = $self.admitted(${good.value});
             |} else {
@@ -103,6 +112,19 @@ private[spark] final case class AdmitRecord(children: Seq[Expression], instead: 
       FalseLiteral,
       ev.value
     )
+  }
+
+  /** Code that reports a time older than all before it: a comparison for most rows. */
+  private def timeCode(ctx: CodegenContext, self: String, time: Expression): Block = {
+    val oldest = ctx.addMutableState("long", "oldest", name => s"$name = Long.MAX_VALUE;", forceInline = true)
+    val micros = time.genCode(ctx)
+    code"""
+          |${micros.code}
+          |if (!${micros.isNull} && ${micros.value} < $oldest) {
+          |  $oldest = ${micros.value};
+          |  $self.seen(${micros.value});
+          |}
+          |""".stripMargin
   }
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[Expression]): AdmitRecord =
@@ -238,7 +260,7 @@ private[spark] object RecordFunctions {
       case Seq(row, Constant(set: UTF8String), Constant(message: UTF8String), Constant(prefix: Array[Byte])) =>
         WriteProtobuf(row, set.toString, message.toString, prefix.toSeq)
     },
-    function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 =>
+    function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 || arguments.size == 6 =>
       AdmitRecord(arguments, AdmitRecord.Instead.of(instead.toString), RowCounts.registered())
     },
     function("headrace_time_text") {

@@ -17,6 +17,7 @@ import org.apache.spark.util.AccumulatorV2
 private[spark] final class RowCounts extends AccumulatorV2[String, Map[(Long, String), Long]] {
   private val counts = mutable.HashMap.empty[(Long, String), Long]
   private val spellings = mutable.TreeMap.empty[String, String]
+  private val oldest = mutable.HashMap.empty[Long, Long]
 
   /** Task: one row of the kind `name`. */
   override def add(name: String): Unit = synchronized(raise((SparkInternals.taskBatch(TaskContext.get()), name), 1L))
@@ -24,6 +25,18 @@ private[spark] final class RowCounts extends AccumulatorV2[String, Map[(Long, St
   /** Task: a field was found that differs from a column's name in case only. */
   def spelled(field: String, column: String): Unit = synchronized {
     if (spellings.size < RowCounts.SpellingsKept) spellings.put(field, column)
+  }
+
+  /** Task: a record of this time, in microseconds since the epoch, which may be the oldest one of its batch. */
+  def seen(micros: Long): Unit = synchronized(age(SparkInternals.taskBatch(TaskContext.get()), micros))
+
+  private def age(batch: Long, micros: Long): Unit = oldest.update(batch, math.min(micros, oldest.getOrElse(batch, Long.MaxValue)))
+
+  /** Takes out the time of the oldest record of each batch up to `batch`. */
+  private def oldestUpTo(batch: Long): Map[Long, Long] = synchronized {
+    val taken = oldest.filter(_._1 <= batch).toMap
+    oldest --= taken.keys
+    taken
   }
 
   private def raise(key: (Long, String), by: Long): Unit = counts.update(key, counts.getOrElse(key, 0L) + by)
@@ -37,17 +50,19 @@ private[spark] final class RowCounts extends AccumulatorV2[String, Map[(Long, St
 
   // A task registers an accumulator before it has read its fields, and the executor's heartbeat asks it then.
   override def isZero: Boolean =
-    synchronized((counts == null || counts.isEmpty) && (spellings == null || spellings.isEmpty))
+    synchronized((counts == null || counts.isEmpty) && (spellings == null || spellings.isEmpty) && (oldest == null || oldest.isEmpty))
 
   override def reset(): Unit = synchronized {
     counts.clear()
     spellings.clear()
+    oldest.clear()
   }
 
   override def copy(): RowCounts = synchronized {
     val copied = new RowCounts
     copied.counts ++= counts
     copied.spellings ++= spellings
+    copied.oldest ++= oldest
     copied
   }
 
@@ -56,6 +71,7 @@ private[spark] final class RowCounts extends AccumulatorV2[String, Map[(Long, St
       synchronized {
         more.counts.foreachEntry(raise)
         spellings ++= more.spellings
+        more.oldest.foreachEntry(age)
       }
     case _ => throw new UnsupportedOperationException(s"cannot merge ${other.getClass.getName}")
   }
@@ -79,7 +95,8 @@ object RowCounts {
     made
   }
 
-  /** Takes what `query` counted in batches up to `batch`, as JSON: `{"counts": {name: rows}, "spellings": {field: column}}`.
+  /** Takes what `query` counted in batches up to `batch`, as JSON: `{"counts": {name: rows}, "spellings": {field: column}}`, and with
+    * records that have times, `"oldest": {batch: microseconds since the epoch}`.
     * What was taken is not told again, but for the spellings. Call it when a batch of the query has run.
     */
   def take(query: StreamingQuery, batch: Long): String = {
@@ -89,6 +106,11 @@ object RowCounts {
     counters.flatMap(_.takeUpTo(batch)).groupMapReduce(_._1)(_._2)(_ + _).toSeq.sorted.foreach { case (name, rows) => totals.put(name, rows) }
     val spellings = root.putObject("spellings")
     counters.foreach(one => one.synchronized(one.spellings.foreach { case (field, column) => spellings.put(field, column) }))
+    val oldest = counters.flatMap(_.oldestUpTo(batch)).groupMapReduce(_._1)(_._2)(math.min(_, _))
+    if (oldest.nonEmpty) {
+      val times = root.putObject("oldest")
+      oldest.toSeq.sorted.foreach { case (number, micros) => times.put(number.toString, micros) }
+    }
     mapper.writeValueAsString(root)
   }
 }
