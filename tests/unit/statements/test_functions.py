@@ -289,6 +289,19 @@ async def test_a_call_requires_usage_and_arguments_that_fit(session: Session) ->
     assert (await refused(session, "SELECT agin(n) AS a FROM orders")).state is SqlState.FUNCTION_NOT_FOUND
 
 
+async def test_a_call_that_fits_two_overloads_equally_is_refused(session: Session) -> None:
+    await session.run(
+        "USE DATABASE shop;"
+        "CREATE FUNCTION pick(a BIGINT, b INT) RETURNS BIGINT LANGUAGE PYTHON AS 'def pick(a, b): return a';"
+        "CREATE FUNCTION pick(a INT, b BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS 'def pick(a, b): return b'"
+    )
+    error = await refused(session, "SELECT pick(CAST(1 AS INT), CAST(2 AS INT)) AS a FROM orders")
+    assert error.state is SqlState.DATATYPE_MISMATCH
+    assert "pick(INTEGER, INTEGER)" in error.message
+    assert (error.hint or "").endswith("choose one: pick(a BIGINT, b INTEGER), pick(a INTEGER, b BIGINT).")
+    assert error.span is not None
+
+
 async def test_a_role_without_a_privilege_learns_nothing(session: Session) -> None:
     for text in (
         "DESCRIBE FUNCTION_SOURCE {}",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import io
+import itertools
 import os
 import queue
 import struct
@@ -27,6 +28,7 @@ _HEADER = struct.Struct(">cI")
 _NUMBER = struct.Struct(">i")
 _FRAMES_MAX = 20
 _TEXT_MAX = 1000
+_ROWS_MAX = 1_000_000
 _MODULE = "<function>"
 
 
