@@ -156,7 +156,7 @@ def _announce(spark: SparkSession, plan: physical.SparkPlan) -> None:
     """Makes the functions of users known by name; they are never called, so they need no worker's command."""
     announce = spark._jvm.io.headrace.spark.UserFunctions.announce
     for function in plan.functions:
-        announce(function.id, function.signature, "", [], "", _spark(function.result), 1000)
+        announce("", function.id, function.signature, "", [], "", _spark(function.result), 1000)
 
 
 def _but(spark: SparkSession, view: str, left_out: set[str | None]) -> list[str]:
@@ -230,3 +230,17 @@ def _calls(row: Function) -> list[str]:
 def _argument(row: Function, index: int, choice: int) -> str:
     known = ARGUMENTS[row.parameter(index).value]
     return known[min(choice, len(known) - 1)]
+
+
+def test_two_queries_call_one_function_in_workers_of_their_own(spark: SparkSession) -> None:
+    functions = spark._jvm.io.headrace.spark.UserFunctions
+    for query in ("q 1", "q 2"):
+        functions.announce(query, "one", f"f of {query}", f"code role {query}", [], "", "BIGINT", 1000)
+    for query in ("q 1", "q 2"):
+        session = spark.newSession()
+        session.conf.set("headrace.functions.query", query)
+        plan = session.sql("SELECT headrace_call('one', 1L) AS x")._jdf.queryExecution().analyzed().toString()
+        assert f"headrace_call(f of {query}, 1)" in plan
+        functions.forget(query)
+        with pytest.raises(Exception, match="expected a function that was announced"):
+            session.sql("SELECT headrace_call('one', 1L) AS x").collect()

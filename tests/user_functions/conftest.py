@@ -35,13 +35,14 @@ def called(runtime: FunctionRuntime) -> Iterator[Callable[..., Called]]:
     """Return a function that declares one of the classes in a worker of its own."""
     with ExitStack() as stack:
 
-        def declare(name: str, parameters: list[str], result: str, *, kind: str = "scalar") -> Called:
+        def declare(
+            name: str, parameters: list[str], result: str, *, kind: str = "scalar", libraries: bool = True
+        ) -> Called:
+            jars = (functions_jar(), libraries_jar()) if libraries else (functions_jar(),)
             function = UserFunction(
                 id=name,
                 signature=f"{name}({', '.join(parameters)})",
-                digest="+".join(
-                    hashlib.sha256(jar).hexdigest() for jar in (functions_jar(), libraries_jar())
-                ),
+                digest="+".join(hashlib.sha256(jar).hexdigest() for jar in jars),
                 language="java",
                 class_name=f"com.example.{name}",
                 kind=kind,  # type: ignore[arg-type]

@@ -78,6 +78,17 @@ def test_a_class_that_ends_its_process_when_it_is_loaded_fails_its_declaration(c
         called("StopsAtLoading", ["VARCHAR"], "VARCHAR").declare()
 
 
+def test_recursion_without_end_and_a_library_that_is_missing_are_errors_of_the_function(
+    called: Declare, escape: Called
+) -> None:
+    with pytest.raises(CallError, match=r"StackOverflowError"):
+        escape(("recursion", ""))
+    with pytest.raises(CallError, match=r"NoClassDefFoundError: com/example/library/Greeting") as caught:
+        called("Greets", ["VARCHAR"], "VARCHAR", libraries=False).declare()
+    assert caught.value.row == -1
+    assert escape(("threads", "")) == ["joined"]
+
+
 def test_a_function_that_hangs_is_given_up(escape: Called) -> None:
     assert escape(("threads", "")) == ["joined"]
     started = time.monotonic()

@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -66,6 +66,32 @@ class Median:
 
     def finish(self):
         return sorted(self.values)[len(self.values) // 2] if self.values else None
+
+calls = 0
+
+def counted(fails):
+    global calls
+    calls += 1
+    if fails:
+        raise ValueError(calls)
+    return calls
+
+def endless(text):
+    while True:
+        yield text
+
+def endure(action):
+    import builtins
+    if action == "recursion":
+        return endure(action)
+    if action == "module":
+        globals()["endure"] = None
+        sys.modules.pop("pyarrow")
+        builtins.len = None
+    if action == "pickle":
+        import pickle
+        return pickle.loads(b"cos\\nsystem\\n(S'true'\\ntR.")
+    return action
 
 def fetch(host, port):
     import urllib.request
@@ -281,6 +307,37 @@ def test_nothing_but_its_own_is_in_reach(python: Declare, tmp_path: Path) -> Non
     assert hanging(("thread", "")) == ["joined"]
     with pytest.raises(WorkerEnded, match="not answered"):
         hanging(("hang", ""), timeout_s=1.5)
+
+
+def test_no_row_of_a_batch_is_called_twice_also_if_rows_fail(python: Declare) -> None:
+    counted = python("counted", ["BOOLEAN"], "BIGINT")
+    answers = counted.attempts((False,), (True,), (False,), (True,), (False,))
+    assert [result for result, _ in answers] == [1, None, 3, None, 5]
+    assert [failure and failure.partition("\0")[0] for _, failure in answers][1::2] == [
+        "ValueError: 2",
+        "ValueError: 4",
+    ]
+    assert counted((False,)) == [6]
+
+
+def test_a_function_that_does_not_end_or_breaks_its_process_fails_and_no_neighbour_notices(
+    python: Declare,
+) -> None:
+    neighbour = python("same", ["VARCHAR"], "VARCHAR")
+    assert neighbour(("a",)) == ["a"]
+    for kind in ("ARRAY<VARCHAR>", "ARRAY<STRUCT<text VARCHAR, number BIGINT>>"):
+        endless = python("endless", ["VARCHAR"], kind, kind="table")
+        with pytest.raises((CallError, WorkerEnded), match=r"more than 1000000 rows|a row of 3 values"):
+            endless(("ab",) if "STRUCT" not in kind else ("abc",))
+    endure = python("endure", ["VARCHAR"], "VARCHAR")
+    with pytest.raises(CallError, match="RecursionError"):
+        endure(("recursion",))
+    with pytest.raises(CallError, match=r"not of the declared type|PermissionError"):
+        endure(("pickle",))
+    for action in ("module", "again"):
+        with suppress(CallError, WorkerEnded):
+            endure((action,))
+    assert neighbour(("a",)) == ["a"]
 
 
 def test_a_function_connects_to_the_hosts_that_it_declares_and_to_no_other(python: Declare) -> None:

@@ -335,7 +335,7 @@ ON_FUNCTION_ERROR = PropertySpec(
     "source.function.error.handling",
     choice("FAIL", "NULL", "DEAD_LETTER", fold=str.upper),
     _READ,
-    "a row for which a [function of a user](functions-of-users.md) throws, returns a value of another type, or takes too long: "
+    "a row for which a [function of a user](statements.md#functions) throws, returns a value of another type, or takes too long: "
     "`FAIL`: it stops the query; `NULL`: the result is NULL; `DEAD_LETTER`: the row is left out and its record is kept as a bad record",
     default="FAIL",
 )

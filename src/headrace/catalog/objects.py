@@ -233,10 +233,18 @@ class DescriptorSource:
     id: str = field(default_factory=new_id, kw_only=True)
 
 
+class Language(Enum):
+    """Language of a user's function."""
+
+    JAVA = "Java"
+    PYTHON = "Python"
+
+
 @dataclass(frozen=True)
 class FunctionSource:
-    """An uploaded JAR, whose file is stored separately: `digest` is its SHA-256 in hexadecimal digits, `size` its size in bytes and
-    `classes` the number of its classes. `library` is the SHA-256 of a second JAR, with the libraries that the first requires."""
+    """An uploaded JAR, Python module or wheel, whose file is stored separately: `digest` is its SHA-256 in hexadecimal digits, `size` its
+    size in bytes and `classes` the number of its classes. `library` is the SHA-256 of a second file: in Java, a JAR with the libraries
+    that the first requires; in Python, a list of requirements."""
 
     name: str
     owner: str
@@ -247,6 +255,7 @@ class FunctionSource:
     classes: int
     description: str | None = None
     library: str | None = None
+    language: Language = Language.JAVA
     id: str = field(default_factory=new_id, kw_only=True)
 
 
@@ -256,13 +265,6 @@ class FunctionKind(Enum):
     SCALAR = "scalar"
     TABLE = "table"
     AGGREGATE = "aggregate"
-
-
-class Language(Enum):
-    """Language of a user's function."""
-
-    JAVA = "Java"
-    PYTHON = "Python"
 
 
 @dataclass(frozen=True)

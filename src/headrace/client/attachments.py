@@ -14,7 +14,7 @@ _FILE = re.compile(r"(?:=|\bFROM)\s*'@((?:[^'\n]|'')+)'", re.IGNORECASE)
 def attached(statement: str, folder: Path = Path()) -> dict[str, bytes]:
     """Return the files that a CREATE or UPDATE names, `'@path'` behind `=` or FROM; paths are relative to `folder`.
 
-    Raises RequestRefusedError for a file that cannot be read.
+    Raises RequestRefusedError for a file that cannot be read, or that has the name of another one.
     """
     if not _TAKES_FILES.match(statement):
         return {}
@@ -22,7 +22,10 @@ def attached(statement: str, folder: Path = Path()) -> dict[str, bytes]:
     for match in _FILE.finditer(statement):
         path = folder / Path(match[1].replace("''", "'")).expanduser()
         try:
-            files[path.name] = path.read_bytes()
+            content = path.read_bytes()
         except OSError as error:
             raise RequestRefusedError(f"cannot read the file {path}: {error.strerror}") from None
+        if files.setdefault(path.name, content) != content:
+            # The server knows files by their names without folders.
+            raise RequestRefusedError(f"two files of the statement are named {path.name}: rename one of them")
     return files

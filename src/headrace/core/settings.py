@@ -366,6 +366,11 @@ class Settings(BaseSettings):
         description="Whether functions of users run without access to files, network and other processes. Off, everybody who "
         "may create a function can do what the server can.",
     )
+    functions_requirements: bool = Field(
+        False,
+        description="Whether functions of users in Python may require packages, which pip installs as wheels, from a list with "
+        "their hashes.",
+    )
     functions_egress: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_egress)] = Field(
         ("public",),
         description="Networks and hosts to which functions of users may connect that declare them in `egress.allow.uris`, in the words of "

@@ -12,14 +12,14 @@ from headrace.analyzer.functions import is_built_in
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import FunctionSource, Language, UserFunction
 from headrace.catalog.policy import Requirement
-from headrace.core.errors import HeadraceError, UserError
+from headrace.core.errors import HeadraceError, Span, UserError
 from headrace.core.names import Identifier
 from headrace.core.properties import BOOLEAN, TEXT, PropertyReader, PropertySpec, PropertyType, Scope
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.sql.statements.function import CreateFunction, DescribeFunction, DropFunction
-from headrace.statements import jar
+from headrace.statements import jar, python_package
 from headrace.statements.base import Execution, Outcome, ddl, handles, moment_text, now
 from headrace.statements.dropping import drop, ownership
 from headrace.statements.python_function import checked_python
@@ -48,7 +48,7 @@ SOURCE = PropertySpec(
     "source.name",
     TEXT,
     Scope.FUNCTION,
-    "the [function source](statements.md#functions) that contains its class",
+    "the [function source](statements.md#functions) that contains its class, or its Python function",
     default="needed",
 )
 CLASS = PropertySpec(
@@ -69,7 +69,7 @@ HANDLER = PropertySpec(
     "handler",
     TEXT,
     Scope.FUNCTION,
-    "the Python function, or the class of an aggregate, that is called",
+    "the Python function, or the class of an aggregate, that is called; in a wheel behind its module: `package.module.f`",
     default="the name of the function",
 )
 VECTORIZED = PropertySpec(
@@ -87,7 +87,8 @@ DETERMINISTIC = PropertySpec(
     default="true",
 )
 _OF_JAVA = (SOURCE, CLASS, EGRESS)
-_OF_PYTHON = (HANDLER, VECTORIZED, DETERMINISTIC, EGRESS)
+_OF_CODE = (HANDLER, VECTORIZED, DETERMINISTIC, EGRESS)
+_OF_PYTHON_SOURCE = (SOURCE, *_OF_CODE)
 PROPERTIES = (SOURCE, CLASS, HANDLER, VECTORIZED, DETERMINISTIC, EGRESS)
 
 
@@ -132,32 +133,48 @@ async def create_function(statement: CreateFunction, run: Execution) -> Outcome:
 
 def declared_function(statement: CreateFunction, run: Execution) -> UserFunction:
     """Return the function that a statement declares. Raises UserError 3D008 and 3D021 for its properties."""
-    specs = _OF_JAVA if statement.code is None else _OF_PYTHON
+    in_python = statement.language == "PYTHON"
+    specs = _OF_CODE if statement.code is not None else _OF_PYTHON_SOURCE if in_python else _OF_JAVA
     reader = PropertyReader(statement.properties.entries, specs, what="a function", lacking=statement.span)
     moment = now()
     parameters = tuple((parameter.name.name, parameter.type) for parameter in statement.parameters)
     common = (run.role, moment, moment)
-    if statement.code is not None:
+    source: str | None = None
+    if statement.code is None:
+        reader.require(SOURCE)
+        source = _checked_source(statement, run).name
+    if in_python:
         repeatable = reader.take(DETERMINISTIC)
         return UserFunction(
             statement.name.name,
             parameters,
             statement.returns,
-            None,
+            source,
             reader.take(HANDLER) or statement.name.name,
             *common,
             reader.take(EGRESS) or (),
             repeatable=True if repeatable is None else repeatable,
             language=Language.PYTHON,
-            code=textwrap.dedent(statement.code).strip("\n"),
+            code=textwrap.dedent(statement.code).strip("\n") if statement.code is not None else None,
             vectorized=reader.take(VECTORIZED) or False,
         )
-    reader.require(SOURCE)
     class_name, egress = reader.require(CLASS), reader.take(EGRESS) or ()
-    source = _source(statement, run).name
     return UserFunction(
         statement.name.name, parameters, statement.returns, source, class_name, *common, egress
     )
+
+
+def _checked_source(statement: CreateFunction, run: Execution) -> FunctionSource:
+    """Return the function source of a statement. Raises UserError 3D018, or 42804 for one in another language."""
+    source = _source(statement, run)
+    if source.language.value.upper() != statement.language:
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the function source {source.name} is in {source.language.value}",
+            hint=f"Write LANGUAGE {source.language.value.upper()}, or name another source.",
+            span=statement.properties.span(SOURCE.name),
+        )
+    return source
 
 
 def _check_names(function: UserFunction, statement: CreateFunction) -> None:
@@ -190,8 +207,8 @@ def refuse_built_in(name: Identifier) -> None:
 
 def _completed(function: UserFunction, statement: CreateFunction, run: Execution) -> UserFunction:
     """Return the function with what its code says of it. Raises UserError as `checked_python` and `jar.checked_class` do."""
-    if function.language is Language.PYTHON:
-        return checked_python(function, table=statement.table, span=statement.code_span)
+    if function.code is not None:
+        return checked_python(function, function.code, table=statement.table, span=statement.code_span)
     source = run.catalog.function_source(function.source or "")
     if source is None:
         return function
@@ -202,12 +219,31 @@ def _completed(function: UserFunction, statement: CreateFunction, run: Execution
             # An earlier statement of the application creates the source, so its file is not stored yet.
             return function
         raise
+    if function.language is Language.PYTHON:
+        span = statement.properties.span(HANDLER.name) or statement.name.span
+        return checked_python(function, _module(content, function, span), table=statement.table, span=span)
     try:
         known = jar.checked_class(content, function, library)
     except HeadraceError as error:
         error.span = statement.properties.span(CLASS.name)
         raise
     return replace(function, kind=known.kind, repeatable=known.repeatable)
+
+
+def _module(content: bytes, function: UserFunction, span: Span | None) -> str:
+    """Return the text of the module that has a function. Raises UserError 3D017 if a wheel does not contain it."""
+    if not python_package.is_wheel(content):
+        return python_package.module_text(content)
+    module = function.class_name.rpartition(".")[0]
+    text = python_package.wheel_module(content, module)
+    if text is None:
+        raise UserError(
+            SqlState.FUNCTION_NOT_FOUND,
+            f"the wheel contains no module {module or 'for the function'}",
+            hint="Name the function with its module: 'handler' = 'package.module.name'.",
+            span=span,
+        )
+    return text
 
 
 @handles(

@@ -15,21 +15,20 @@ _SELF = 1
 """The first parameter of a method."""
 
 
-def checked_python(function: UserFunction, *, table: bool, span: Span | None) -> UserFunction:
-    """Return a function with its kind. `table`: it is declared with RETURNS TABLE; `span` is the place of its code.
+def checked_python(function: UserFunction, code: str, *, table: bool, span: Span | None) -> UserFunction:
+    """Return a function with its kind. `code` is its module; `table`: it is declared with RETURNS TABLE; `span` is the place of its code.
 
     Raises UserError 42601 for code that is not Python, 3D017 for a module without the named function or class, 42804 for one that does not
     take the declared parameters, 53000 for code that is too long.
     """
-    code = function.code or ""
-    if len(code.encode()) > CODE_BYTES_MAX:
+    if function.code is not None and len(code.encode()) > CODE_BYTES_MAX:
         raise UserError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
             f"expected at most {CODE_BYTES_MAX} bytes of code, received {len(code.encode())}",
             hint="Divide it into several functions.",
             span=span,
         )
-    entry = _entry(_parsed(code, span), function.class_name, span)
+    entry = _entry(_parsed(code, span), function.class_name.rpartition(".")[2], span)
     count = len(function.parameters)
     if isinstance(entry, ast.ClassDef):
         methods = {node.name: node for node in entry.body if isinstance(node, ast.FunctionDef)}

@@ -395,6 +395,10 @@ STATEMENTS = [
         "CREATE FUNCTION f() RETURNS STRUCT<x INT> LANGUAGE PYTHON AS 'class F: pass' WITH ('handler' = 'F')",
         CreateFunction,
     ),
+    (
+        "CREATE FUNCTION f() RETURNS INT LANGUAGE PYTHON WITH ('source.name' = 's', 'handler' = 'm.f')",
+        CreateFunction,
+    ),
     ("DROP FUNCTION f", DropFunction),
     ('DROP FUNCTION "F("()', DropFunction),
     ("drop function f(a VARCHAR, TIMESTAMP WITH LOCAL TIME ZONE, ARRAY<INT>) cascade", DropFunction),

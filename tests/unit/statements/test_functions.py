@@ -19,7 +19,7 @@ from headrace.catalog.objects import Principal, UserFunction
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
-from headrace.statements import jar
+from headrace.statements import archive, jar
 from headrace.statements.function_class import function_class
 
 READER = Principal("ben", ("public",), "public")
@@ -128,7 +128,7 @@ async def test_what_is_no_harmless_jar_is_refused_where_it_stands(session: Sessi
 def test_a_jar_of_too_many_entries_is_refused_before_they_are_read() -> None:
     entry = b"PK\x01\x02" + b"\0" * 42
     with pytest.raises(UserError, match="more than 50000 entries"):
-        jar.count_classes(entry * (jar.ENTRIES_MAX + 1))
+        jar.count_classes(entry * (archive.ENTRIES_MAX + 1))
 
 
 MADE = "WITH ('source.name' = u, 'class.name' = 'com.x.Reverse')"
@@ -200,7 +200,7 @@ async def test_the_parts_of_a_function_are_reported(session: Session) -> None:
         (f"upper(a VARCHAR) RETURNS INT LANGUAGE JAVA {MADE}", SqlState.DUPLICATE_FUNCTION, "is built in"),
         (f"f(a INT, a INT) RETURNS INT LANGUAGE JAVA {MADE}", SqlState.SYNTAX_ERROR, "the parameter a twice"),
         (f"f(a INT) RETURNS INT LANGUAGE RUST {MADE}", SqlState.SYNTAX_ERROR, "expected JAVA or PYTHON"),
-        (f"f(a INT) RETURNS INT LANGUAGE PYTHON {MADE}", SqlState.SYNTAX_ERROR, "AS $$ def name(parameter)"),
+        ("f(a INT) RETURNS INT LANGUAGE PYTHON", SqlState.SYNTAX_ERROR, "AS $$ def name(parameter)"),
         (
             "f() RETURNS INT LANGUAGE PYTHON AS $$ def f(): return 1",
             SqlState.SYNTAX_ERROR,
@@ -287,6 +287,19 @@ async def test_a_call_requires_usage_and_arguments_that_fit(session: Session) ->
         assert message in error.message
         assert error.span is not None
     assert (await refused(session, "SELECT agin(n) AS a FROM orders")).state is SqlState.FUNCTION_NOT_FOUND
+
+
+async def test_a_call_that_fits_two_overloads_equally_is_refused(session: Session) -> None:
+    await session.run(
+        "USE DATABASE shop;"
+        "CREATE FUNCTION pick(a BIGINT, b INT) RETURNS BIGINT LANGUAGE PYTHON AS 'def pick(a, b): return a';"
+        "CREATE FUNCTION pick(a INT, b BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS 'def pick(a, b): return b'"
+    )
+    error = await refused(session, "SELECT pick(CAST(1 AS INT), CAST(2 AS INT)) AS a FROM orders")
+    assert error.state is SqlState.DATATYPE_MISMATCH
+    assert "pick(INTEGER, INTEGER)" in error.message
+    assert (error.hint or "").endswith("choose one: pick(a BIGINT, b INTEGER), pick(a INTEGER, b BIGINT).")
+    assert error.span is not None
 
 
 async def test_a_role_without_a_privilege_learns_nothing(session: Session) -> None:

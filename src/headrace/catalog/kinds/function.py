@@ -23,6 +23,7 @@ def _read_source(stored: Stored) -> FunctionSource:
         classes=definition["classes"],
         description=definition["description"],
         library=definition["library"],
+        language=Language(definition["language"]),
         id=stored.id,
     )
 
@@ -37,6 +38,7 @@ FUNCTION_SOURCE = KindSpec(
         "classes": source.classes,
         "description": source.description,
         "library": source.library,
+        "language": source.language.value,
     },
     read=_read_source,
     duplicate=SqlState.DUPLICATE_FUNCTION_SOURCE,

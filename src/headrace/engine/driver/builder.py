@@ -35,6 +35,8 @@ from headrace.planner.repeats import Touched, repeating
 
 _DELAY = "spark.watermarkDelayMs"
 _FUNCTIONS = "headrace.functions"
+_QUERY_SETTING = "headrace.functions.query"
+"""Setting of a query's session, by which `UserFunctions` knows which query's functions a text calls."""
 _PREFIX_SETTING = "headrace.internal.prefix"
 """Setting of a query's session, from which the operators know the names of internal columns: see InternalColumns.scala."""
 
@@ -141,8 +143,20 @@ def build(
         for key, text in properties.items():
             settings.put(key, text)
         jvm(session).io.headrace.spark.SchemaRegistry.open(name, settings)
+    if start.functions:
+        _announce_functions(work)
+    return add_steps(work, (step for step in start.plan.steps if step.id not in start.plan.outputs))
+
+
+def _announce_functions(work: Build) -> None:
+    """Let the texts of the plan call functions of users by their ids."""
+    start, java = work.start, jvm(work.session)
+    # A query that is started again may be built before the one that it replaces has closed its resources.
+    query = f"{start.query_id} {start.generation}"
+    work.session.conf.set(_QUERY_SETTING, query)
     for function in start.functions:
-        jvm(session).io.headrace.spark.UserFunctions.announce(
+        java.io.headrace.spark.UserFunctions.announce(
+            query,
             function.id,
             function.signature,
             function.source,
@@ -151,7 +165,7 @@ def build(
             spark_type(parse_type(function.result)),
             function.timeout_ms,
         )
-    return add_steps(work, (step for step in start.plan.steps if step.id not in start.plan.outputs))
+    work.resources.callback(java.io.headrace.spark.UserFunctions.forget, query)
 
 
 def add_steps(work: Build, steps: Iterable[physical.Step]) -> Build:

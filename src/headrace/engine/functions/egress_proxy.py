@@ -78,10 +78,10 @@ class EgressProxy:
 
     def _opened(self, request: bytes, destinations: list[str]) -> socket.socket:
         """Return the connected socket of a request; for an empty request, one that stands for a connection until it is requested."""
-        wanted = json.loads(request)
-        if not wanted:
+        fields = json.loads(request)
+        if not fields:
             return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        host, port = str(wanted["host"]).lower().rstrip("."), int(wanted["port"])
+        host, port = str(fields["host"]).lower().rstrip("."), int(fields["port"])
         if not any(permits(destination, host, port) for destination in destinations):
             raise PermissionError(f"{host}:{port} is not in 'egress.allow.uris' of the function")
         try:

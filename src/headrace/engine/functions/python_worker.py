@@ -1,6 +1,7 @@
-"""Process that runs the functions of one Python module (ADR 58): `python python_worker.py SITE MODULE [PROXY]`.
+"""Process that runs the functions of one Python module or wheel (ADR 58): `python python_worker.py SITE FILE [PACKAGES] [PROXY]`.
 
-The arguments are the folder of pyarrow, the file, and the descriptor of a connection to the proxy through which `socket` connects (ADR 78).
+The arguments are the folder of pyarrow, the file, the folder of the packages that it requires, and, as a number, the descriptor of a
+connection to the proxy through which `socket` connects (ADR 78).
 
 Speaks the protocol of `FunctionWorker.scala`. Imports the standard library and pyarrow only, and is run by its path: it sees nothing else.
 A scalar function is called with the values of each row, or once with Arrow arrays if it is vectorized; a table function yields the rows of
@@ -12,6 +13,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import io
+import itertools
 import os
 import queue
 import struct
@@ -26,6 +28,7 @@ _HEADER = struct.Struct(">cI")
 _NUMBER = struct.Struct(">i")
 _FRAMES_MAX = 20
 _TEXT_MAX = 1000
+_ROWS_MAX = 1_000_000
 _MODULE = "<function>"
 
 
@@ -37,7 +40,11 @@ class _Failure(Exception):  # noqa: N818 - names what happened
         kind = type(error)
         name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
         self.message = f"{name}: {str(error)[:_TEXT_MAX]}" if str(error) else name
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _MODULE]
+        # Of a wheel, the names of files start with its own.
+        own = (_MODULE, sys.argv[2])
+        frames = [
+            frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(own)
+        ]
         self.trace = "\n".join(f"at {frame.name} (line {frame.lineno})" for frame in frames[-_FRAMES_MAX:])
 
     @property
@@ -123,7 +130,12 @@ class _Function:
 
     def _result(self, arguments: tuple[Any, ...]) -> Any:
         if self._kind == "table":
-            return [self._row(value) for value in self._entry(*arguments) or ()]
+            rows = [
+                self._row(value) for value in itertools.islice(self._entry(*arguments) or (), _ROWS_MAX + 1)
+            ]
+            if len(rows) > _ROWS_MAX:
+                raise ValueError(f"it returned more than {_ROWS_MAX} rows for one row")
+            return rows
         if self._kind == "aggregate":
             group = self._entry()
             for values in arguments[0] or ():
@@ -168,7 +180,7 @@ class _Function:
         return _Failure(-1, TypeError("its results are not of the declared type"))
 
 
-def main(site: str, module: str, proxy: str | None = None) -> None:
+def main(site: str, module: str, *more: str) -> None:
     """Answer frames until standard input ends, also while a function runs."""
     source, sink = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
     # What a function prints goes to standard error, never between the frames.
@@ -177,8 +189,11 @@ def main(site: str, module: str, proxy: str | None = None) -> None:
     frames: queue.SimpleQueue[tuple[bytes, bytes]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(source, frames), daemon=True).start()
     _load_arrow(site)
-    if proxy is not None:
-        _connect_through(int(proxy))
+    for argument in more:
+        if argument.isdecimal():
+            _connect_through(int(argument))
+        else:
+            sys.path.append(argument)
     functions: dict[int, _Function] = {}
     entries: dict[str, Any] = {}
     while True:
@@ -269,15 +284,26 @@ def _declared(content: bytes, module: str, entries: dict[str, Any]) -> _Function
     schema = pyarrow.ipc.open_stream(content).schema
     facts = {key.decode(): value.decode() for key, value in schema.metadata.items()}
     try:
-        if not entries:
-            namespace = {"__name__": _MODULE}
-            with open(module, encoding="utf-8") as file:
-                exec(compile(file.read(), _MODULE, "exec"), namespace)  # noqa: S102 - what this process is for
-            entries.update(namespace)
-        entry: Callable[..., Any] = entries[facts["class"]]
+        entry: Callable[..., Any] = _entry(facts["class"], module, entries)
     except Exception as error:  # noqa: BLE001
         raise _Failure(-1, error) from None
     return _Function(facts["kind"], entry, schema.field(len(schema) - 1))
+
+
+def _entry(name: str, path: str, entries: dict[str, Any]) -> Any:
+    """Return a function or a class by its name. A wheel is imported as it is, and the name has its module."""
+    with open(path, "rb") as file:
+        content = file.read()
+    if content.startswith(b"PK\x03\x04"):
+        if path not in sys.path:
+            sys.path.insert(0, path)
+        module, _, own = name.rpartition(".")
+        return getattr(importlib.import_module(module), own)
+    if not entries:
+        namespace = {"__name__": _MODULE}
+        exec(compile(content, _MODULE, "exec"), namespace)  # noqa: S102 - what this process is for
+        entries.update(namespace)
+    return entries[name]
 
 
 def _called(function: _Function, content: bytes, *, keeps_failures: bool) -> bytes:

@@ -25,6 +25,7 @@ from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
 from headrace.engine.functions.egress_proxy import EgressProxy
+from headrace.engine.functions.packages import installed
 from headrace.engine.functions.protocol import LentFunction, declaration
 from headrace.engine.protocol import FunctionLaunch
 from headrace.planner.duckdb_sql import type_name
@@ -204,6 +205,16 @@ class FunctionRuntime:
         return _Worker(ours, process)
 
     def _launch(self, function: UserFunction, scope: str) -> FunctionLaunch:
+        if (
+            "+" in function.digest
+            and function.language == "python"
+            and not self._settings.functions_requirements
+        ):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the function {function.signature} requires packages, which functions of this server cannot",
+                hint="Its operator allows it with HEADRACE_FUNCTIONS_REQUIREMENTS=on.",
+            )
         launch = self._python(function) if function.language == "python" else self._java(function)
         launch["confined"] = _is_confined(self._settings)
         if launch["confined"] and function.egress:
@@ -221,7 +232,11 @@ class FunctionRuntime:
 
     def _java(self, function: UserFunction) -> dict[str, object]:
         memory_mb = self._settings.functions_memory_mb
-        home, class_path, jars = java_runtime().home, _class_path(), self._code(function, "jar")
+        home, class_path, jars = (
+            java_runtime().home,
+            _class_path(),
+            [str(self._file(function, digest, "jar")) for digest in function.digest.split("+")],
+        )
         heap = [f"-Xmx{memory_mb}m", f"-XX:MaxDirectMemorySize={memory_mb}m"]
         libraries = os.pathsep.join(map(str, class_path))
         return {
@@ -231,28 +246,28 @@ class FunctionRuntime:
         }
 
     def _python(self, function: UserFunction) -> dict[str, object]:
-        (module,), site = self._code(function, "py"), Path(pyarrow.__file__).parent.parent
+        code, *requirements = function.digest.split("+")
+        module, site = str(self._file(function, code, "py")), Path(pyarrow.__file__).parent.parent
+        packages = [str(installed(self._file(function, digest, "txt"))) for digest in requirements]
         interpreter = Path(sys.executable)
-        installed = {str(Path(path).resolve()) for path in (sys.base_prefix, sys.base_exec_prefix)}
+        interpreters = {str(Path(path).resolve()) for path in (sys.base_prefix, sys.base_exec_prefix)}
         arrow = [str(path) for name in ("pyarrow*", "tzdata") for path in site.glob(name)]
         return {
-            "command": [str(interpreter.resolve()), "-I", "-S", _PYTHON_WORKER, str(site), module],
+            "command": [str(interpreter.resolve()), "-I", "-S", _PYTHON_WORKER, str(site), module, *packages],
             "read": [
-                *installed,
+                *interpreters,
                 _PYTHON_WORKER,
                 *arrow,
                 module,
+                *packages,
                 *_SYSTEM,
                 *(_CERTIFICATES if function.egress else ()),
             ],
             "memory_mb": self._settings.functions_memory_mb + _PYTHON_OVERHEAD_MB,
         }
 
-    def _code(self, function: UserFunction, ending: str) -> list[str]:
-        """Return the files with the function's code; each is written once, under its digest."""
-        return [str(self._file(function, digest, ending)) for digest in function.digest.split("+")]
-
     def _file(self, function: UserFunction, digest: str, ending: str) -> Path:
+        """Return a file of the function's code; it is written once, under its digest."""
         path = self._folder / f"{digest}.{ending}"
         if path.is_file():
             return path

@@ -29,9 +29,9 @@ class Parameter:
 @dataclass(frozen=True)
 class CreateFunction(Statement):
     """`CREATE FUNCTION [IF NOT EXISTS] name ( [parameter TYPE [, …]] ) RETURNS { TYPE | TABLE ( column TYPE [, …] ) }
-    { LANGUAGE JAVA WITH (…) | LANGUAGE PYTHON AS 'code' [WITH (…)] }`.
+    { LANGUAGE JAVA WITH (…) | LANGUAGE PYTHON { AS 'code' [WITH (…)] | WITH (…) } }`.
 
-    The rows of a TABLE are STRUCTs in `returns`; `code` is None in Java.
+    The rows of a TABLE are STRUCTs in `returns`; `code` is None for the function of a function source.
     """
 
     name: Identifier
@@ -40,6 +40,7 @@ class CreateFunction(Statement):
     properties: Properties
     if_not_exists: bool = False
     table: bool = False
+    language: str = "JAVA"
     code: str | None = None
     code_span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -49,7 +50,7 @@ class CreateFunction(Statement):
         returns = str(self.returns)
         if self.table and isinstance(self.returns, Struct):
             returns = f"TABLE({', '.join(f'{printed(name)} {kind}' for name, kind in self.returns.fields)})"
-        language = "JAVA" if self.code is None else f"PYTHON AS {quoted_text(self.code)}"
+        language = self.language if self.code is None else f"{self.language} AS {quoted_text(self.code)}"
         return f"CREATE FUNCTION {exists}{self.name}({parameters}) RETURNS {returns} LANGUAGE {language}{self.properties.sql()}"
 
 
@@ -72,7 +73,7 @@ def create_function(cursor: Cursor) -> CreateFunction:
     if language is None:
         raise cursor.error("JAVA or PYTHON")
     code, code_span = None, None
-    if language == "PYTHON":
+    if language == "PYTHON" and not cursor.at("WITH"):
         cursor.expect("AS", hint="Write the code between dollar signs: AS $$ def name(parameter): … $$.")
         start = cursor.index
         code = cursor.string("the code of the function")
@@ -81,7 +82,7 @@ def create_function(cursor: Cursor) -> CreateFunction:
     if language == "JAVA" and not properties:
         raise cursor.error("WITH ( 'source.name' = …, 'class.name' = … )")
     return CreateFunction(
-        *cursor.origin, name, parameters, returns, properties, if_not_exists, table, code, code_span
+        *cursor.origin, name, parameters, returns, properties, if_not_exists, table, language, code, code_span
     )
 
 

@@ -479,7 +479,7 @@ def _made(function: UserFunction) -> tuple[object, ...]:
     key=("name",),
     references=(owned("function_sources"),),
     doc=(
-        "The function sources: uploaded JARs, with their numbers of bytes and classes, and the server's path "
+        "The function sources: uploaded JARs, Python modules and wheels, with their numbers of bytes and classes, and the server's path "
         "of the file."
     ),
 )
@@ -488,7 +488,7 @@ def function_sources(run: Execution) -> Rows:
         (
             item.name,
             _READY,
-            "Java",
+            item.language.value,
             item.description,
             item.size,
             item.digest,

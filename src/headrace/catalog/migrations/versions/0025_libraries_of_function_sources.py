@@ -1,4 +1,4 @@
-"""Function sources may have a second file with the libraries of the first."""
+"""Function sources have a language, and may have a second file with what the first requires."""
 
 import json
 
@@ -14,11 +14,11 @@ _OBJECTS = sa.table(
 
 
 def upgrade() -> None:
-    """Add the libraries. No function source has any yet."""
+    """Add libraries and language. No function source has a library yet, and all are in Java."""
     op.add_column("files", sa.Column("library", sa.LargeBinary))
     connection = op.get_bind()
     sources = sa.select(_OBJECTS.c.id, _OBJECTS.c.definition).where(_OBJECTS.c.kind == "function_source")
     for row in connection.execute(sources).all():
-        definition = {**json.loads(row.definition), "library": None}
+        definition = {**json.loads(row.definition), "library": None, "language": "Java"}
         changed = sa.update(_OBJECTS).where(_OBJECTS.c.id == row.id)
         connection.execute(changed.values(definition=json.dumps(definition)))

@@ -33,6 +33,7 @@ public class Escape extends ScalarFunction {
             case "signal": return String.valueOf(ProcessHandle.of(Long.parseLong(target)).map(ProcessHandle::destroyForcibly).orElse(false));
             case "memory": return fill();
             case "threads": return threads();
+            case "recursion": return recurse(target);
             case "print": return print();
             case "hang": while (true) { Thread.sleep(1000); }
             case "exit": System.exit(5); return "";
@@ -40,6 +41,8 @@ public class Escape extends ScalarFunction {
             default: throw new IllegalArgumentException(action);
         }
     }
+
+    private static String recurse(String text) { return recurse(text) + text; }
 
     private static String fill() {
         List<byte[]> parts = new ArrayList<>();

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.headrace.FunctionCalls
 import org.apache.spark.sql.types.{Metadata, StructType}
 
-/** What becomes of a row for which a function of a user fails. */
+/** Treatment of a row for which a function of a user fails. */
 sealed trait OnFailure extends Serializable
 
 object OnFailure {

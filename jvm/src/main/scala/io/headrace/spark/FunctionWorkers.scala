@@ -10,6 +10,8 @@ import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.internal.SQLConf
+
 /** Description of a call of a function of a user: see `FunctionLaunch` in `engine/protocol.py`. Workers of one `source` are shared. */
 final case class FunctionLaunch(
     id: String,
@@ -21,12 +23,19 @@ final case class FunctionLaunch(
     timeoutMs: Long
 )
 
-/** Functions of users by their ids: the builder of a query announces them before the query's texts name them. */
+/** Functions of users by query and id: the builder of a query announces them before the query's texts name them.
+  *
+  * Queries of two roles that start at once call one function by the same id, and each has workers of its own.
+  */
 object UserFunctions {
-  private val announced = new ConcurrentHashMap[String, FunctionLaunch]
+  private val announced = new ConcurrentHashMap[(String, String), FunctionLaunch]
+
+  /** The setting of a session that names its query. */
+  private val Query = "headrace.functions.query"
 
   /** Called from Python. `result` is the type of a call, as Spark writes it. */
   def announce(
+      query: String,
       id: String,
       signature: String,
       source: String,
@@ -36,12 +45,16 @@ object UserFunctions {
       timeoutMs: Long
   ): Unit =
     announced.put(
-      id,
+      (query, id),
       FunctionLaunch(id, signature, source, command.asScala.toSeq, Base64.getDecoder.decode(declaration).toSeq, result, timeoutMs)
     )
 
+  /** Called from Python when the query has ended. */
+  def forget(query: String): Unit = { val _ = announced.keySet.removeIf(_._1 == query) }
+
   def get(id: String): FunctionLaunch =
-    Option(announced.get(id)).getOrElse(throw new IllegalArgumentException(s"expected a function that was announced, found $id"))
+    Option(announced.get((SQLConf.get.getConfString(Query, ""), id)))
+      .getOrElse(throw new IllegalArgumentException(s"expected a function that was announced, found $id"))
 }
 
 /** Ends a query at a call of a function. The message is for the driver, in base64 since messages are quoted on their way.
