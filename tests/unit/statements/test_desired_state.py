@@ -243,3 +243,22 @@ async def test_a_role_sees_the_definitions_of_what_it_sees(session: Session) -> 
     assert [(item.kind, item.statement) for item in defined(session, "shop", GUEST)] == [
         ("database", "CREATE DATABASE shop")
     ]
+
+
+async def test_an_application_is_defined_after_the_names_that_resolve_its_own(tmp_path: Path) -> None:
+    async with open_session(tmp_path / "a") as here, open_session(tmp_path / "b") as there:
+        await offline(here, PIPELINE)
+        await here.run(
+            "USE SCHEMA web.raw; BEGIN APPLICATION app CREATE MATERIALIZED VIEW tops AS "
+            "SELECT page, COUNT(*) AS n FROM \"Visits\" WITH ('starting.position' = 'earliest') GROUP BY page; END APPLICATION"
+        )
+        text = ";\n".join(texts(here, "web"))
+        assert "USE SCHEMA web.raw;\nBEGIN APPLICATION app" in text
+        assert {action for action, _ in actions(await plan(here, text))} == {Action.LEAVE}
+        await there.run(text)
+        assert texts(there, "web") == texts(here, "web")
+        before, application = text.split("BEGIN")
+        other = await plan(here, f"{before}BEGIN{application.replace('COUNT(*)', 'COUNT(page)')}")
+        assert [(step.action, step.name) for step in other.steps if step.action is not Action.LEAVE] == [
+            (Action.CONFLICT, "app")
+        ]
