@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from harness.session import Session, open_session
@@ -103,7 +104,7 @@ async def test_a_renamed_relation_is_defined_with_a_warning_of_its_entity(sessio
 async def test_secrets_are_never_defined_and_their_placeholder_changes_nothing(session: Session) -> None:
     (registry,) = [item for item in session.catalog.schema_registries() if item.name == "r"]
     (store,) = [item for item in session.catalog.stores() if item.name == "k"]
-    session.catalog.update_store(_with_registry(store, registry.name))
+    session.catalog.update_store(replace(store, schema_registry=registry.name))
     (definition,) = [item for item in defined(session, "shop") if item.kind == "schema_registry"]
     assert definition.statement is not None
     assert "hunter2" not in definition.statement
@@ -114,12 +115,6 @@ async def test_secrets_are_never_defined_and_their_placeholder_changes_nothing(s
     assert [item.message for item in elsewhere.diagnostics] == [
         "'confluent.password' is the placeholder of a secret, expected its value"
     ]
-
-
-def _with_registry(store: object, name: str) -> object:
-    from dataclasses import replace
-
-    return replace(store, schema_registry=name)  # type: ignore[type-var]
 
 
 async def test_only_the_owner_learns_whether_a_secret_is_another(session: Session) -> None:
