@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup environment jars extension archive web web-check check lint types unit test checks suite prove faults fuzz demo bench differential debezium flink browser jvm-test lock clean
+.PHONY: help setup environment jars extension archive web docs web-check check lint types unit test checks suite prove faults fuzz demo bench differential debezium flink browser jvm-test lock clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ archive: extension ## For an image or a server: drivers start some seconds soone
 
 web: environment
 	@if test -f web/package.json; then $(RUN) -m headrace.runtime.webpage; fi
+
+docs: environment ## Build the documentation site into build/docs, which the server serves at /docs/
+	@$(BIN)/mkdocs build --quiet
 
 browser: ## Install Chromium for the web journey, when no browser is there
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh scripts/install-browser.sh

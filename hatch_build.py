@@ -12,6 +12,7 @@ CARRIED = {
     "web/dist": "headrace/_web",
     "docs/reference": "headrace/_docs",
 }
+IF_BUILT = {"build/docs": "headrace/_site"}
 
 
 class CarryFolders(BuildHookInterface):
@@ -25,3 +26,6 @@ class CarryFolders(BuildHookInterface):
             if not Path(self.root, source).is_dir():
                 raise FileNotFoundError(f"expected {source} for the wheel, found none: run make setup first")
             build_data["force_include"][str(Path(self.root, source))] = target
+        for source, target in IF_BUILT.items():
+            if Path(self.root, source).is_dir():
+                build_data["force_include"][str(Path(self.root, source))] = target

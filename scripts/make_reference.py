@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from headrace.analyzer.functions import OPERATORS_BY_NAME, SYNONYMS, WINDOW_FUNCTIONS
@@ -45,7 +46,10 @@ from headrace.core.types import (
 from headrace.engine.metrics import METRICS
 from headrace.engine.pool_properties import PLACE, SPARK, SPARK_SETTINGS
 from headrace.planner.placement import CLUSTER_RULES
+from headrace.server.app import create_app
 from headrace.server.graphql.schema import sdl
+from headrace.server.openapi import document
+from headrace.server.ports import ServerParts
 from headrace.sql.catalogue import HINTS, NOT_SUPPORTED
 from headrace.statements.system import RELATIONS
 
@@ -253,6 +257,19 @@ def system_relations(schema: str) -> str:
     return "\n\n".join(parts)
 
 
+def routes() -> str:
+    """A table of the routes of REST, from the OpenAPI document."""
+    accounts: Any = SimpleNamespace(user=None, known_token=None)
+    statements: Any = None
+    parts = ServerParts(Settings.model_construct(), statements, lambda _token: None, accounts=accounts)
+    lines = ["| request | |", "|---|---|"]
+    for path, operations in sorted(document(create_app(parts))["paths"].items()):
+        for method, operation in operations.items():
+            public = " (without a token)" if operation.get("security") == [] else ""
+            lines.append(f"| `{method.upper()} {path}` | {operation['summary']}{public} |")
+    return "\n".join(lines)
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "reference/functions.md": {"functions": functions, "synonyms": synonyms},
     "reference/properties.md": {
@@ -282,6 +299,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "reference/statements.md": {"refused": refused, "pool properties": pool_properties},
     "growing.md": {"cluster": cluster_rules, "cluster stores": cluster_stores},
+    "reference/rest.md": {"routes": routes},
     "operations.md": {"settings": settings, "metrics": metrics},
     "coming-from.md": {
         "statements": partial(idioms, Place.STATEMENT),

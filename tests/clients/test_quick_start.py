@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -27,7 +31,7 @@ def answer_of(server: HeadraceProcess, statement: str) -> dict[str, object]:
     return body
 
 
-def test_a_new_user_sees_rows(headrace_server: HeadraceProcess, kafka: KafkaClient) -> None:
+def test_a_new_user_sees_rows(headrace_server: HeadraceProcess, kafka: KafkaClient, tmp_path: Path) -> None:
     headers = {"Authorization": f"Bearer {headrace_server.token}"}
     answer = httpx.get(
         f"{headrace_server.url}/v2/quick-start", headers=headers, trust_env=False, timeout=PATIENCE_S
@@ -51,8 +55,41 @@ def test_a_new_user_sees_rows(headrace_server: HeadraceProcess, kafka: KafkaClie
         until(lambda: door.execute(snapshot.text) == [["lamp", "3"], ["chair", "1"]], "the view's rows")
         for statement in statements[statements.index(snapshot) :]:
             assert door.execute(statement.text), statement.text
+        exported = command(headrace_server, "export", "shop", "--to", str(tmp_path / "shop"))
+        planned = command(headrace_server, "plan", str(tmp_path / "shop"), "--detailed-exitcode")
+        assert planned.splitlines()[-1].startswith("No changes: ")
+        drop_all(door)
+        applied = command(headrace_server, "apply", str(tmp_path / "shop"), "--yes")
+        assert applied.splitlines()[-1] == "Applied 5 steps."
+        again = command(headrace_server, "apply", str(tmp_path / "shop"), "--yes")
+        assert again.splitlines()[-1].startswith("No changes: ")
+        command(headrace_server, "export", "shop", "--to", str(tmp_path / "again"))
+        assert contents(tmp_path / "again") == contents(tmp_path / "shop") != {}
+        assert exported == ""
     finally:
-        for name in ("MATERIALIZED VIEW best_sellers", "CHANGELOG sales_per_minute"):
-            door.execute(f"DROP {name} CASCADE;")
-        door.execute("DROP DATABASE shop CASCADE; DROP STORE broker CASCADE;")
+        drop_all(door)
         door.close()
+
+
+def drop_all(door: RestDoor) -> None:
+    for name in ("MATERIALIZED VIEW shop.public.best_sellers", "CHANGELOG shop.public.sales_per_minute"):
+        door.execute(f"DROP {name} CASCADE;")
+    door.execute("DROP DATABASE shop CASCADE; DROP STORE broker CASCADE;")
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in folder.iterdir()}
+
+
+def command(server: HeadraceProcess, *arguments: str) -> str:
+    """Standard output of the command line, which must succeed."""
+    options = ("--url", server.url, "--token", server.token)
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.cli", *arguments, *options],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

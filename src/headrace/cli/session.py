@@ -24,7 +24,6 @@ from headrace.client import Client, ClientError, SqlError
 from headrace.core.context import SessionContext
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
-from headrace.sql.ast import quoted_text
 
 _EXISTS = SqlState.DUPLICATE_API_TOKEN.value
 
@@ -90,6 +89,9 @@ def verify(server: Server) -> int:
 
 def token_by_password(url: str, user: str, password: str, role: str | None) -> tuple[int, str | None]:
     """Sign in, create an API token for this machine or renew it, and sign out; return the exit code and the token."""
+    # The parser's libraries would slow down the start of every statement.
+    from headrace.sql.ast import quoted_text
+
     name, tokens = printed(f"login_{platform.node() or 'unknown'}"), []
 
     async def go() -> int:

@@ -30,6 +30,12 @@ def web_page() -> Path | None:
     return folder if folder and (folder / "index.html").is_file() else None
 
 
+def documentation_site() -> Path | None:
+    """Return the folder of the built documentation, or None when it was not built."""
+    folder = shipped("_site", in_tree="build/docs")
+    return folder if folder and (folder / "index.html").is_file() else None
+
+
 def build() -> Path:
     """Builds the page of a checkout unless it is up to date; returns its folder.
 

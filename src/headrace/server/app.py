@@ -31,7 +31,7 @@ from headrace.server.rest.routes import ControlPlane, router
 from headrace.server.rest.runs import StatementRuns
 from headrace.server.signin import Sessions, cookie_of
 from headrace.server.turns import RUNNING_MAX
-from headrace.server.web import PageMount, is_reserved
+from headrace.server.web import PageMount, documentation, is_reserved, is_static
 
 COMPRESSED_FROM_BYTES = 1024
 COMPRESSION_LEVEL = 5
@@ -45,7 +45,8 @@ OTHER_THREADS = 32
 
 
 def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
-    """Return the application. Every HTTP route added here is behind the token gate, except `probes`, signing in and the static page."""
+    """Return the application. Every HTTP route added here is behind the token gate, except `probes`, signing in, and what is static: the
+    page and the documentation."""
     hosts = Hosts(parts.settings)
     metrics = metrics or Metrics(parts.query_metrics)
     tickets = TicketOffice(grace_ms=parts.settings.result_channel_grace_ms)
@@ -107,7 +108,7 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
     async def openapi() -> Response:
         return JSONResponse(document(app))
 
-    app.router.routes += [*mcp.routes(), *graphql, PageMount()]
+    app.router.routes += [*mcp.routes(), *graphql, *documentation(), PageMount()]
     _add_gates(app, parts, sessions, hosts, mcp, refused)
     return app
 
@@ -170,13 +171,13 @@ def _add_gates(
 
 
 def _public(routes: list[BaseRoute], mcp: McpEndpoint) -> Callable[[Scope], bool]:
-    """True if a request needs no token: it is a probe, signs in or asks where to sign in, or only the static page can answer it."""
+    """True if a request needs no token: it is a probe, signs in or asks where to sign in, or only static files can answer it."""
 
     def is_public(scope: Scope) -> bool:
         if scope["path"] in probes.PATHS or signin.is_sign_in(scope) or mcp.is_metadata(scope):
             return True
         if is_reserved(scope["path"]):
             return False
-        return all(isinstance(route, PageMount) or route.matches(scope)[0] is Match.NONE for route in routes)
+        return all(is_static(route) or route.matches(scope)[0] is Match.NONE for route in routes)
 
     return is_public

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response
-from starlette.routing import Match, Mount
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from headrace.runtime.webpage import web_page
+from headrace.runtime.webpage import documentation_site, web_page
 
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Headrace</title>
@@ -19,6 +19,8 @@ In a checkout, <code>make setup</code> builds the page; then start the server ag
 """
 
 
+DOCS = "docs"
+"""First segment of the addresses of the documentation, if it was built."""
 RESERVED = frozenset({"v2", "metrics", "mcp", "graphql"})
 """First segments of paths that are never the page's, whatever is behind them."""
 
@@ -37,6 +39,8 @@ class WebPage(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return the file with its cache lifetime."""
+        if path == DOCS and documentation_site() is not None:
+            return RedirectResponse(f"/{DOCS}/")
         answer = await super().get_response(_file_of(path), scope)
         # Built assets contain a digest in their names, so they may be cached forever; browsers must revalidate all other files.
         answer.headers["Cache-Control"] = (
@@ -50,6 +54,24 @@ def _file_of(path: str) -> str:
     return "index.html" if path.split("/")[0] in PAGES else path
 
 
+class Documentation(StaticFiles):
+    """The built documentation of this version."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """Return the file, which browsers must revalidate: the next version has other pages at the same addresses."""
+        answer = await super().get_response(path, scope)
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
+
+
+def documentation() -> list[BaseRoute]:
+    """Return the route of the documentation, or none if it was not built."""
+    folder = documentation_site()
+    if folder is None:
+        return []
+    return [Mount(f"/{DOCS}", app=Documentation(directory=folder, html=True), name=DOCS)]
+
+
 class PageMount(Mount):
     """The page at `/`, for every path that is not the API's."""
 
@@ -60,6 +82,11 @@ class PageMount(Mount):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match no path of the API, so that unknown paths and methods of the API return the API's own errors."""
         return (Match.NONE, {}) if is_reserved(scope["path"]) else super().matches(scope)
+
+
+def is_static(route: BaseRoute) -> bool:
+    """True if a route serves only built files, which need no token."""
+    return isinstance(route, PageMount) or (isinstance(route, Mount) and isinstance(route.app, Documentation))
 
 
 async def _not_built(scope: Scope, receive: Receive, send: Send) -> None:

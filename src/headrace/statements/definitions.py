@@ -86,6 +86,7 @@ class _Node:
     reads: tuple[RelationName, ...] = ()
     pool: str | None = None
     uses: frozenset[str] = field(default_factory=frozenset)
+    before: tuple[Definition, ...] = field(default=(), kw_only=True)
     more: tuple[Definition, ...] = ()
 
 
@@ -115,7 +116,7 @@ def definitions(database: str, run: Execution) -> list[Definition]:
             pool = node.pool or pool
             note = f"the compute pool {printed(pool)} must exist"
             result.append(Definition("compute_pool", (pool,), f"USE COMPUTE_POOL {printed(pool)}", note))
-        result += [node.definition, *node.more]
+        result += [*node.before, node.definition, *node.more]
     return result
 
 
@@ -213,17 +214,30 @@ def _nodes(database: str, run: Execution, state: CatalogState) -> Iterator[_Node
     written = {relation.name for relation in inside}
     for query in queries:
         if query.should_run and query.kind is QueryKind.APPLICATION and written & set(query.sinks):
-            yield _Node(
-                Definition("application", (*query.sink.path[:2], query.name or query.id), query.sql),
-                query.created_at,
-                query.id,
-                creates=query.sinks,
-                reads=query.sources,
-                pool=query.compute_pool,
-                uses=query.uses,
-            )
+            yield _of_application(query, run)
         elif query.should_run and query.kind is QueryKind.INSERT_INTO and query.sink in written:
             yield _of_insert(query)
+
+
+def _of_application(query: Query, run: Execution) -> _Node:
+    """Return an application as it was written, after the names of a session that resolve its own."""
+    relation = next((item for name in query.sinks if (item := run.catalog.relation(name)) is not None), None)
+    schema = QualifiedName(tuple(map(Identifier, query.sink.path[:2])))
+    names = [Definition("session", query.sink.path[:2], f"USE SCHEMA {schema}")]
+    if relation is not None and relation.store is not None:
+        use = f"USE STORE {printed(relation.store)}"
+        names.append(Definition("session", (relation.store,), use))
+    definition = Definition("application", (*query.sink.path[:2], query.name or query.id), query.sql)
+    return _Node(
+        definition,
+        query.created_at,
+        query.id,
+        creates=query.sinks,
+        reads=query.sources,
+        pool=query.compute_pool,
+        uses=query.uses,
+        before=tuple(names),
+    )
 
 
 def _creates(query: Query) -> bool:

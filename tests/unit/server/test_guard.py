@@ -69,9 +69,10 @@ async def test_every_route_refuses_without_a_token(app: FastAPI, http: httpx.Asy
     }
 
 
-def test_the_only_unguarded_mount_is_the_static_page(app: FastAPI) -> None:
-    mounts = [route for route in walk(app) if isinstance(route, Mount)]
-    assert [mount.name for mount in mounts] == ["web"]
+def test_the_only_unguarded_mounts_are_static(app: FastAPI) -> None:
+    mounts = [route.name for route in walk(app) if isinstance(route, Mount)]
+    # The documentation is there if it was built.
+    assert mounts in (["web"], ["docs", "web"])
 
 
 async def test_unknown_api_paths_need_a_token_too(http: httpx.AsyncClient) -> None:

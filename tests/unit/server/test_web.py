@@ -25,7 +25,11 @@ async def visitor(
     (tmp_path / "dist" / "index.html").write_text("<title>the page</title>")
     (tmp_path / "dist" / "assets" / "app-1234.js").write_text("//")
     (tmp_path / "secret").write_text("private")
+    (tmp_path / "site" / "concepts").mkdir(parents=True)
+    (tmp_path / "site" / "index.html").write_text("<title>documentation</title>")
+    (tmp_path / "site" / "concepts" / "index.html").write_text("<title>concepts</title>")
     monkeypatch.setattr("headrace.server.web.web_page", lambda: tmp_path / "dist")
+    monkeypatch.setattr("headrace.server.web.documentation_site", lambda: tmp_path / "site")
     app = create_app(ServerParts(settings, statements, lambda _token: None))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://headrace") as client:
         yield client
@@ -36,6 +40,22 @@ async def test_the_page_needs_no_token_and_is_asked_for_anew(visitor: httpx.Asyn
     assert answer.status_code == 200
     assert "the page" in answer.text
     assert answer.headers["cache-control"] == "no-cache"
+
+
+async def test_the_documentation_needs_no_token_and_runs_no_inline_scripts(
+    visitor: httpx.AsyncClient,
+) -> None:
+    for path, title in (("/docs/", "documentation"), ("/docs/concepts/", "concepts")):
+        answer = await visitor.get(path)
+        assert (answer.status_code, f"<title>{title}</title>" in answer.text) == (200, True)
+        assert answer.headers["cache-control"] == "no-cache"
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'self';" in policy
+        assert "script-src" not in policy
+    assert (await visitor.get("/docs")).headers["location"].endswith("/docs/")
+    for path in ("/docs/nothing/", "/docs/../secret", "/docs/%2e%2e/secret"):
+        assert (await visitor.get(path)).status_code == 404
+    assert (await visitor.post("/docs/")).status_code == 405
 
 
 async def test_built_assets_are_kept_by_browsers(visitor: httpx.AsyncClient) -> None:

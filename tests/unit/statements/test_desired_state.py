@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from harness.session import Session, open_session
@@ -103,7 +104,7 @@ async def test_a_renamed_relation_is_defined_with_a_warning_of_its_entity(sessio
 async def test_secrets_are_never_defined_and_their_placeholder_changes_nothing(session: Session) -> None:
     (registry,) = [item for item in session.catalog.schema_registries() if item.name == "r"]
     (store,) = [item for item in session.catalog.stores() if item.name == "k"]
-    session.catalog.update_store(_with_registry(store, registry.name))
+    session.catalog.update_store(replace(store, schema_registry=registry.name))
     (definition,) = [item for item in defined(session, "shop") if item.kind == "schema_registry"]
     assert definition.statement is not None
     assert "hunter2" not in definition.statement
@@ -114,12 +115,6 @@ async def test_secrets_are_never_defined_and_their_placeholder_changes_nothing(s
     assert [item.message for item in elsewhere.diagnostics] == [
         "'confluent.password' is the placeholder of a secret, expected its value"
     ]
-
-
-def _with_registry(store: object, name: str) -> object:
-    from dataclasses import replace
-
-    return replace(store, schema_registry=name)  # type: ignore[type-var]
 
 
 async def test_only_the_owner_learns_whether_a_secret_is_another(session: Session) -> None:
@@ -243,3 +238,22 @@ async def test_a_role_sees_the_definitions_of_what_it_sees(session: Session) -> 
     assert [(item.kind, item.statement) for item in defined(session, "shop", GUEST)] == [
         ("database", "CREATE DATABASE shop")
     ]
+
+
+async def test_an_application_is_defined_after_the_names_that_resolve_its_own(tmp_path: Path) -> None:
+    async with open_session(tmp_path / "a") as here, open_session(tmp_path / "b") as there:
+        await offline(here, PIPELINE)
+        await here.run(
+            "USE SCHEMA web.raw; BEGIN APPLICATION app CREATE MATERIALIZED VIEW tops AS "
+            "SELECT page, COUNT(*) AS n FROM \"Visits\" WITH ('starting.position' = 'earliest') GROUP BY page; END APPLICATION"
+        )
+        text = ";\n".join(texts(here, "web"))
+        assert "USE SCHEMA web.raw;\nBEGIN APPLICATION app" in text
+        assert {action for action, _ in actions(await plan(here, text))} == {Action.LEAVE}
+        await there.run(text)
+        assert texts(there, "web") == texts(here, "web")
+        before, application = text.split("BEGIN")
+        other = await plan(here, f"{before}BEGIN{application.replace('COUNT(*)', 'COUNT(page)')}")
+        assert [(step.action, step.name) for step in other.steps if step.action is not Action.LEAVE] == [
+            (Action.CONFLICT, "app")
+        ]
