@@ -90,7 +90,7 @@ def _check_window_input(node: TimeWindow) -> None:
     if relation is None:
         if not traits(node.input).insert_only:
             view = node.input.view if isinstance(node.input, Subquery) else None
-            of = "the subquery" if view is None else f"the materialized view {view.name}"
+            of = "the subquery" if view is None else f"the {view.kind.value.replace('_', ' ')} {view.name}"
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"{node.kind.value} requires rows that never change; the rows of {of} change",

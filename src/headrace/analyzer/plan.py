@@ -135,7 +135,7 @@ def _with_views(node: LogicalNode, view: Relation | None) -> Iterator[tuple[Rela
     yield view, node
     inner = node.view if isinstance(node, Subquery) else None
     for child in node.inputs:
-        yield from _with_views(child, view or inner)
+        yield from _with_views(child, inner or view)
 
 
 def _relation(node: LogicalNode) -> Relation | None:

@@ -162,7 +162,11 @@ class SourceBinder:
                 hint="Write (SELECT column AS name FROM relation) AS alias.",
                 span=span_of(columns[0]),
             )
-        scan = _scan(source, name, given, self._context)
+        relation, span = named_relation(source, self._context)
+        if relation.kind is RelationKind.VIEW:
+            _refuse_properties(relation, given)
+            return self._view(relation, name, span)
+        scan = _scan(relation, span, name, given, self._context)
         if self._context.continuous is None or not scan.relation.kind.is_snapshot:
             return scan
         if scan.relation.kind is RelationKind.TABLE:
@@ -214,8 +218,19 @@ def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
     return change(node)
 
 
-def _scan(node: exp.Table, alias: str, given: Properties, context: BindingContext) -> Scan:
-    relation, span = named_relation(node, context)
+def _refuse_properties(relation: Relation, given: Properties) -> None:
+    if given:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"a {relation.kind.value.replace('_', ' ')} accepts no source properties",
+            hint=f"Specify them in the query of the {relation.kind.value.replace('_', ' ')}.",
+            span=given.span(next(iter(given))),
+        )
+
+
+def _scan(
+    relation: Relation, span: Span | None, alias: str, given: Properties, context: BindingContext
+) -> Scan:
     store = context.catalog.store(relation.store) if relation.store is not None else None
     descriptor = (
         context.connectors(store.type) if store is not None and context.connectors is not None else None
@@ -275,13 +290,7 @@ def _properties(
         joined = context.continuous is not None
         return table_properties(relation, given.entries, connector, span, joined=joined)
     if relation.kind.is_snapshot:
-        if given:
-            raise UserError(
-                SqlState.INVALID_PARAMETER,
-                f"a {relation.kind.value.replace('_', ' ')} accepts no source properties",
-                hint="Specify them in the query of the materialized view.",
-                span=given.span(next(iter(given))),
-            )
+        _refuse_properties(relation, given)
         return SourceProperties()
     if connector is not None:
         _check_readable(relation, connector, span)

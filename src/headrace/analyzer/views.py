@@ -1,4 +1,4 @@
-"""Materialized views in a continuous query: a view stands for its own query. See docs/adr/0016.
+"""Views in a query: a view stands for its own query; a materialized view does so in a continuous query. See docs/adr/0016 and 0075.
 
 What a continuous query reads of a view is what the view's query would give it as a subquery in FROM, so that every change of the view
 is followed by the rules of any query. Where that could differ from the view's rows, the view is refused.
@@ -18,22 +18,44 @@ from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import named_relation
 from headrace.catalog.objects import Relation, RelationKind, ViewDefinition
 from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.names import RelationName
 from headrace.core.properties import value_of
 from headrace.core.sqlstate import SqlState
 from headrace.sql import parse
 from headrace.sql.ast import Properties, TimeWindow
-from headrace.sql.statements.relation import CreateRelationAs
+from headrace.sql.statements.relation import CreateRelationAs, CreateView
 
 Bind = Callable[[exp.Expr, BindingContext], LogicalNode]
 
 
 def names_streams(query: exp.Expr, context: BindingContext) -> bool:
-    """True if a query names a relation other than a materialized view or a system relation; raises UserError as `named_relation` does."""
-    return any(
-        not named_relation(table, context)[0].kind.is_snapshot
-        for table in query.find_all(exp.Table)
-        if not is_named_query(table)
-    )
+    """True if a query names a stream or a changelog, also in the query of a view that it names; raises UserError as `named_relation`
+    does."""
+    tables = (table for table in query.find_all(exp.Table) if not is_named_query(table))
+    return any(_is_stream(named_relation(table, context)[0], context) for table in tables)
+
+
+def _is_stream(relation: Relation, context: BindingContext) -> bool:
+    if relation.kind is not RelationKind.VIEW:
+        return not relation.kind.is_snapshot
+    return names_streams(_parsed(relation).select.expression, _inside(relation, context))
+
+
+def _parsed(view: Relation) -> CreateRelationAs | CreateView:
+    """Return the statement that created a view."""
+    (statement,) = parse(view.definition.sql) if view.definition is not None else (None,)
+    if not isinstance(statement, CreateRelationAs | CreateView):
+        raise InternalError(f"the view {view.name} is defined by a {type(statement).__name__}")
+    return statement
+
+
+def _inside(view: Relation, context: BindingContext) -> BindingContext:
+    """Return the context of the names in a view's query, all of which its owner may use."""
+    definition = view.definition
+    if definition is None:
+        raise InternalError(f"the view {view.name} has no definition")
+    session = replace(context.session, database=definition.database, schema=definition.schema)
+    return replace(context, session=session, catalog=context.inside_views or context.catalog)
 
 
 def is_named_query(table: exp.Table) -> bool:
@@ -54,7 +76,7 @@ def is_named_query(table: exp.Table) -> bool:
 def renamed(view: ViewDefinition, old: Sequence[str], new: Sequence[str]) -> ViewDefinition:
     """Return a view's definition after the object of the path `old`, a database, a schema or a relation, was renamed to `new`."""
     (statement,) = parse(view.sql)
-    if not isinstance(statement, CreateRelationAs):
+    if not isinstance(statement, CreateRelationAs | CreateView):
         raise InternalError(f"a view is defined by a {type(statement).__name__}")
     query = statement.select.expression
     tables = [table for table in query.find_all(exp.Table) if not is_named_query(table)]
@@ -77,7 +99,11 @@ def renamed(view: ViewDefinition, old: Sequence[str], new: Sequence[str]) -> Vie
         database = new[0]
     elif (database, schema) == tuple(old):
         schema = new[1]
-    return ViewDefinition(text, database, schema)
+    reads = (
+        RelationName(*new, *name.path[len(new) :]) if name.path[: len(old)] == tuple(old) else name
+        for name in view.reads
+    )
+    return ViewDefinition(text, database, schema, tuple(reads), view.functions)
 
 
 def _full(parts: Sequence[exp.Expr], view: ViewDefinition) -> tuple[str, ...]:
@@ -97,24 +123,23 @@ def set_qualifiers(node: exp.Table | exp.Column, qualifiers: Sequence[str]) -> N
 def inlined(view: Relation, alias: str, span: Span | None, context: BindingContext, bind: Bind) -> Subquery:
     """Return the view's query under `alias`; `span` is where the view is named, and where all that is wrong inside it is shown.
 
-    Raises UserError 0A000 for a view whose changes cannot be followed.
+    Raises UserError 0A000 for a materialized view whose changes cannot be followed.
     """
-    definition = view.definition
-    if definition is None:
+    if view.definition is None:
         why = "was created by an earlier release, which did not store how its names were resolved"
         raise _refused(view, why, "Drop the view and create it again.", span)
-    (statement,) = parse(definition.sql)
-    if not isinstance(statement, CreateRelationAs):
-        raise InternalError(f"the view {view.name} is defined by a {type(statement).__name__}")
-    _refuse_other_lives(view, statement, context, span)
+    statement = _parsed(view)
+    if isinstance(statement, CreateRelationAs):
+        _refuse_other_lives(view, statement, context, span)
     query = statement.select.expression
     _show_at(query, span)
-    session = replace(context.session, database=definition.database, schema=definition.schema)
     try:
-        node = bind(query, replace(context, session=session, catalog=context.inside_views or context.catalog))
+        node = bind(query, _inside(view, context))
     except UserError as error:
-        message = f"in the query of the materialized view {view.name}: {error.message}"
+        message = f"in the query of the {view.kind.value.replace('_', ' ')} {view.name}: {error.message}"
         raise UserError(error.state, message, hint=error.hint, span=span) from None
+    if isinstance(statement, CreateView):
+        return Subquery(node, alias, span, view)
     if node.schema.columns != view.schema.columns:
         why = "was created by an earlier release, in which its query returned other columns"
         raise _refused(view, why, "Drop the view and create it again.", span)
@@ -161,10 +186,12 @@ def _show_at(query: exp.Expr, span: Span | None) -> None:
 
 
 def _sources(node: LogicalNode) -> Iterator[Scan | Subquery]:
-    """Yield the relations and views that a query names, but not the sources of the views."""
-    if isinstance(node, Scan) or (isinstance(node, Subquery) and node.view is not None):
+    """Yield the relations and views that a query names, but not the sources of materialized views."""
+    view = node.view if isinstance(node, Subquery) else None
+    if isinstance(node, Scan) or (isinstance(node, Subquery) and view is not None):
         yield node
-        return
+        if view is None or view.kind is not RelationKind.VIEW:
+            return
     for child in node.inputs:
         yield from _sources(child)
 

@@ -32,6 +32,7 @@ class RelationKind(Enum):
     CHANGELOG = "changelog"
     TABLE = "table"
     MATERIALIZED_VIEW = "materialized_view"
+    VIEW = "view"
     SYSTEM = "system_relation"
 
     @property
@@ -321,18 +322,23 @@ class EntityFormat:
 
 @dataclass(frozen=True)
 class ViewDefinition:
-    """Definition of a materialized view: the text of its CREATE statement, and the database and schema that resolve its names."""
+    """Definition of a view, materialized or not: the text of its CREATE statement, and the database and schema that resolve its names.
+
+    A view that is not materialized depends on what its query names: the relations `reads`, and the `functions` with these signatures.
+    """
 
     sql: str
     database: str | None
     schema: str | None
+    reads: tuple[RelationName, ...] = ()
+    functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Relation:
-    """A schema over an entity of a store, or a materialized view (`store` and `entity` None).
+    """A schema over an entity of a store, or a view, materialized or not (`store` and `entity` None).
 
-    Views made before a release kept it have no `definition`.
+    Materialized views of early releases have no `definition`.
     """
 
     name: RelationName

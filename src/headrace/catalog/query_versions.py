@@ -195,7 +195,8 @@ def used(state: CatalogState, query: Query) -> tuple[Used, ...]:
 
 
 def _definition(text: str | None) -> ViewDefinition | None:
-    return ViewDefinition(**json.loads(text)) if text else None
+    stored = json.loads(text) if text else None
+    return ViewDefinition(stored["sql"], stored["database"], stored["schema"]) if stored else None
 
 
 def _keep(storage: Storage, query: Query, view: Relation | None, reason: str | None) -> None:

@@ -7,7 +7,7 @@ sqlglot's own reading of these takes far more than the dialect has, so it is rep
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from sqlglot import exp
@@ -570,18 +570,9 @@ class QueryParser(ExpressionParser):
         self.take("INPUT", "=", ">")
         kind = folded(token).partition("_")[0]
         node = ChangelogFunction(this=self._parse_input_rows(), kind=kind).update_positions(token)
-        if self._match(TokenType.PARTITION_BY):
-            enclosed = self._match(TokenType.L_PAREN)
-            names = [self.parse_name("the name of a column")]
-            # Without parentheses, the next argument may follow the comma.
-            while self.at(",") and (
-                enclosed or getattr(self.cursor.peek(2), "text", "") not in ("=", "(", "[")
-            ):
-                self._advance()
-                names.append(self.parse_name("the name of a column"))
-            if enclosed:
-                self._expect(TokenType.R_PAREN, "')' after the names of the columns")
-            node.set("partition_by", names)
+        node.set(
+            "partition_by", self._parse_partition_columns(lambda: self.parse_name("the name of a column"))
+        )
         while self._match(TokenType.COMMA):
             if (self.take("OP", "=", ">") or self.at("DESCRIPTOR")) and not node.args.get("op"):
                 if not self.take("DESCRIPTOR", "("):
@@ -614,7 +605,12 @@ class QueryParser(ExpressionParser):
         self.take("DATA", "=", ">")
         this = self._parse_input_rows()
         window = TimeWindow(this=this, kind=kind).update_positions(token)
-        self._parse_sessions_of(window)
+        if kind != "SESSION" and self._curr.token_type is TokenType.PARTITION_BY:
+            raise self.cursor.unsupported(f"PARTITION BY in {kind}", hint="Add its columns to GROUP BY.")
+        columns = self._parse_partition_columns(
+            lambda: self._require(self._parse_column(), "the name of a column")
+        )
+        window.set("partition_by", columns)
         self._expect(TokenType.COMMA, f"',' and {'GAP' if kind == 'SESSION' else 'SIZE'} n unit")
         self._parse_descriptor(window)
         if self._curr.token_type is TokenType.INTERVAL or self._named_argument() is not None:
@@ -624,35 +620,18 @@ class QueryParser(ExpressionParser):
         self._expect(TokenType.R_PAREN, f"')' at the end of {kind}")
         return window
 
-    def _parse_sessions_of(self, window: TimeWindow) -> None:
-        """Parse `PARTITION BY column, …`, with or without parentheses; the argument behind it follows a comma too."""
-        if window.kind != "SESSION" and self._curr.token_type is TokenType.PARTITION_BY:
-            raise self.cursor.unsupported(
-                f"PARTITION BY in {window.kind}", hint="Add its columns to GROUP BY."
-            )
+    def _parse_partition_columns(self, column: Callable[[], exp.Expr]) -> list[exp.Expr] | None:
+        """Parse `PARTITION BY column, …`, with or without parentheses; without, another argument may follow the last comma."""
         if not self._match(TokenType.PARTITION_BY):
-            return
+            return None
         enclosed = self._match(TokenType.L_PAREN)
-        columns = [self._parse_partition_column()]
-        while self.at(",") and (enclosed or not self._at_window_argument()):
+        columns = [column()]
+        while self.at(",") and (enclosed or getattr(self.cursor.peek(2), "text", "") in (",", ")", ".")):
             self._advance()
-            columns.append(self._parse_partition_column())
+            columns.append(column())
         if enclosed:
             self._expect(TokenType.R_PAREN, "')' after the columns of PARTITION BY")
-        window.set("partition_by", columns)
-
-    def _parse_partition_column(self) -> exp.Expr:
-        return self._require(self._parse_column(), "the name of a column")
-
-    def _at_window_argument(self) -> bool:
-        """True if the argument behind the comma that is next is that of a window, and no column."""
-        start = self._index
-        self._advance()
-        number = self._next.token_type is TokenType.NUMBER
-        interval = self._curr.token_type is TokenType.INTERVAL or self._named_argument() is not None
-        time = self.at("DESCRIPTOR", "(") or self.at("TIMECOL", "=", ">")
-        self._retreat(start)
-        return number or interval or time
+        return columns
 
     def _parse_descriptor(self, window: TimeWindow) -> None:
         self.take("TIMECOL", "=", ">")

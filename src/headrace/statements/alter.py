@@ -10,7 +10,7 @@ from typing import Any
 from headrace.analyzer import views
 from headrace.catalog.kinds import kind_of, spec_of
 from headrace.catalog.objects import ComputePool, Database, Query, Relation, SchemaObject, UserFunction
-from headrace.catalog.policy import Requirement
+from headrace.catalog.policy import Requirement, named
 from headrace.core.context import SessionContext
 from headrace.core.errors import UserError
 from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, Identifier, QualifiedName
@@ -65,6 +65,7 @@ def _renamed(target: CatalogObject, name: Identifier, run: Execution) -> Any:
     called = name.name
     if isinstance(target, UserFunction):
         refuse_built_in(name)
+        _refuse_in_views(target, run)
         called = str(replace(target, name=name.name).signature)
     with run.catalog.transaction():
         changed = run.catalog.rename(target, called)
@@ -77,6 +78,18 @@ def _renamed(target: CatalogObject, name: Identifier, run: Execution) -> Any:
                         run.catalog.update_relation(replace(relation, definition=definition))
             run.catalog.versions.redefine(lambda definition: views.renamed(definition, old, new))
         return changed
+
+
+def _refuse_in_views(function: UserFunction, run: Execution) -> None:
+    """Raise UserError 2BP01 for a function that the query of a view calls by its name."""
+    views = run.catalog.snapshot().dependents(function)
+    if views:
+        known = next((named(view) for view in views if run.knows(view)), "a view that you may not see")
+        raise UserError(
+            SqlState.DEPENDENT_OBJECTS_EXIST,
+            f"cannot rename the function {function.signature}: {known} calls it by its name",
+            hint="Drop the view, rename the function, and create the view again.",
+        )
 
 
 def _giving(statement: ChangeOwner, run: Execution) -> Iterator[Requirement]:

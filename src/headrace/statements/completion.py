@@ -50,7 +50,8 @@ _OF_RELATIONS = {
     "STREAM": RelationKind.STREAM,
     "CHANGELOG": RelationKind.CHANGELOG,
     "TABLE": RelationKind.TABLE,
-    "VIEW": RelationKind.MATERIALIZED_VIEW,
+    "MATERIALIZED": RelationKind.MATERIALIZED_VIEW,
+    "VIEW": RelationKind.VIEW,
 }
 
 
@@ -171,7 +172,9 @@ class _Place:
         if match[0] == _QUERY:
             yield from self._queries()
         elif match[0] == RELATION.word or match[0].upper() in _OF_RELATIONS:
-            kind = _OF_RELATIONS.get(lexer.folded(self.before[-1])) if self.before else None
+            words = [lexer.folded(token) for token in self.before[-2:]]
+            word = "MATERIALIZED" if words[:1] == ["MATERIALIZED"] else words[-1] if words else ""
+            kind = _OF_RELATIONS.get(word)
             yield from self._relations([kind] if kind else list(_OF_RELATIONS.values()))
         else:
             yield from self._objects(match[0])

@@ -201,7 +201,8 @@ def bound(select: Select, run: Execution, *, continuous: bool = False) -> Logica
         inside_views=SystemLookup(state, None),
     )
     logical = bind(select, context, continuous=continuous)
-    for relation in logical.named:
+    within = (relation for view, relation in logical.inside_views if view.kind is RelationKind.VIEW)
+    for relation in (*logical.named, *within):
         if not logical.snapshot and relation.kind is RelationKind.MATERIALIZED_VIEW:
             _refuse_frozen(relation, select, run)
     run.bindings[continuous] = logical
@@ -386,7 +387,9 @@ def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution)
     if relation.store is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"only its own query can write the materialized view {relation.name}",
+            f"a view is a query, and cannot be written: {relation.name}"
+            if relation.kind is RelationKind.VIEW
+            else f"only its own query can write the materialized view {relation.name}",
             hint="INSERT INTO a stream, a changelog or a table.",
             span=statement.name.span,
         )

@@ -58,6 +58,7 @@ MODULES = (
     "store",
     "template",
     "user",
+    "view",
 )
 for _module in MODULES:
     importlib.import_module(f"headrace.statements.{_module}")

@@ -52,6 +52,7 @@ _KINDS = {
     "CHANGELOG": RelationKind.CHANGELOG,
     "TABLE": RelationKind.TABLE,
     "MATERIALIZED VIEW": RelationKind.MATERIALIZED_VIEW,
+    "VIEW": RelationKind.VIEW,
 }
 
 
@@ -275,6 +276,8 @@ async def describe_relation(statement: DescribeRelation, run: Execution) -> Outc
         ("Description", relation.description),
         ("CreatedAt", moment_text(relation.created_at)),
     ]
+    if relation.kind is RelationKind.VIEW and relation.definition is not None:
+        facts.append(("Definition", relation.definition.sql))
     return Outcome(result([("Property", VARCHAR), ("Value", VARCHAR)], facts))
 
 

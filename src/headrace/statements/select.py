@@ -40,7 +40,7 @@ async def select(statement: SelectStatement, run: Execution) -> Outcome:
     logical = await asyncio.to_thread(bound, statement.select, run)
     refuse_resume(logical.properties.resume, "a SELECT of rows")
     if run.checking:
-        await asyncio.to_thread(_planned, logical, run)
+        await asyncio.to_thread(planned, logical, run)
         return Outcome(ResultSet())
     if logical.snapshot and not logical.of_tables:
         engine, user = run.services.engine, run.principal.user
@@ -96,7 +96,8 @@ def _plan(logical: LogicalPlan, target: Target) -> SparkPlan:
     return plan_query(logical, ResultSink(), target)
 
 
-def _planned(logical: LogicalPlan, run: Execution) -> None:
+def planned(logical: LogicalPlan, run: Execution) -> None:
+    """Plan a query without running it. Raises UserError as running it would."""
     if logical.snapshot and not logical.of_tables:
         compile_snapshot(logical)
     else:

@@ -240,10 +240,10 @@ def test_an_upgraded_catalog_opens_again_and_takes_writes(catalog: Catalog, fold
 
 def test_what_a_later_release_wrote_is_refused(catalog: Catalog, folder: Path) -> None:
     catalog.close()
-    definition = json.dumps({"version": 3})
+    definition = json.dumps({"version": 4})
     _run(folder, f"UPDATE objects SET definition = '{definition}' WHERE kind = 'relation'")
     with pytest.raises(
-        InternalError, match="a relation of version 3, but this release supports versions up to 2"
+        InternalError, match="a relation of version 4, but this release supports versions up to 3"
     ):
         Catalog.open(folder)
 

@@ -67,6 +67,7 @@ STATEMENTS = [
     "CREATE MATERIALIZED VIEW best AS SELECT n FROM orders QUERY WITH ('query.name' = best)",
     "INSERT INTO orders SELECT n FROM lab.tests.orders QUERY WITH ('query.name' = copied)",
     "SELECT n FROM best",
+    "CREATE VIEW seen AS SELECT n FROM best",
     "BEGIN APPLICATION app CREATE MATERIALIZED VIEW of_app AS SELECT n FROM orders; END APPLICATION",
     "LIST QUERIES",
     "DESCRIBE QUERY best",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.catalog.access import Privilege
+from headrace.catalog.kinds.function import FUNCTION
 from headrace.catalog.kinds.namespace import SCHEMA
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.spec import Definition, KindSpec, Path, Stored
@@ -42,7 +43,15 @@ def _write(relation: Relation) -> Definition:
         "properties": dict(relation.properties),
         "description": relation.description,
         "state": relation.state,
-        "view": {"sql": view.sql, "database": view.database, "schema": view.schema} if view else None,
+        "view": {
+            "sql": view.sql,
+            "database": view.database,
+            "schema": view.schema,
+            "reads": [name.path for name in view.reads],
+            "functions": view.functions,
+        }
+        if view
+        else None,
     }
 
 
@@ -67,7 +76,15 @@ def _read(stored: Stored) -> Relation:
         description=definition["description"],
         id=stored.id,
         state=definition["state"],
-        definition=ViewDefinition(view["sql"], view["database"], view["schema"]) if view else None,
+        definition=ViewDefinition(
+            view["sql"],
+            view["database"],
+            view["schema"],
+            tuple(RelationName(*path) for path in view["reads"]),
+            tuple(view["functions"]),
+        )
+        if view
+        else None,
     )
 
 
@@ -91,11 +108,20 @@ def _second(first: Definition) -> Definition:
     return {**first, "columns": columns, "view": first.get("view")}
 
 
+def _third(second: Definition) -> Definition:
+    """Upgrade a definition of version 2, when there were only materialized views, whose queries record what they use."""
+    view = second["view"]
+    return {**second, "view": {**view, "reads": [], "functions": []} if view else None}
+
+
 def _uses(relation: Relation) -> list[tuple[str, Path]]:
     layouts = (relation.format.value, relation.format.key)
     registries = dict.fromkeys(name for name in map(registry_of, layouts) if name)
     stores = [(STORE.kind, (relation.store,))] if relation.store is not None else []
-    return [*stores, *((SCHEMA_REGISTRY.kind, (name,)) for name in registries)]
+    view = relation.definition
+    reads = [("relation", name.path) for name in view.reads] if view is not None else []
+    functions = [(FUNCTION.kind, (signature,)) for signature in view.functions] if view is not None else []
+    return [*stores, *((SCHEMA_REGISTRY.kind, (name,)) for name in registries), *reads, *functions]
 
 
 def _renamed(relation: Relation, kind: str, old: str, new: str) -> Relation:
@@ -124,5 +150,5 @@ RELATION = KindSpec(
     parent=SCHEMA.kind,
     uses=_uses,
     renamed=_renamed,
-    upgrades=(_second,),
+    upgrades=(_second, _third),
 )

@@ -9,9 +9,10 @@ from headrace.sql.ast import Statement, quoted_text
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import grammar, select
 from headrace.sql.statements.query import ReplaceQuery, RollBackQuery
+from headrace.sql.statements.relation import ALL_KINDS, kind_before
 from headrace.sql.statements.schema import ManageAccess
 
-RELATIONS = ("RELATION", "STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
+RELATIONS = ("RELATION", *ALL_KINDS)
 KINDS = (
     "DATABASE",
     "SCHEMA",
@@ -69,8 +70,7 @@ class DescribeAs(Statement):
 
 @grammar(*(f"ALTER {kind}" for kind in KINDS))
 def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs | ManageAccess | ReplaceQuery | RollBackQuery:
-    last = cursor.tokens[cursor.index - 1].text.upper()
-    kind = "MATERIALIZED VIEW" if last == "VIEW" else last
+    kind = kind_before(cursor)
     name = _name(cursor, kind)
     if cursor.at("RENAME") and kind == "ROLE":
         other = (

@@ -29,7 +29,7 @@ KINDS = (
 FUTURE = {f"{kind[:-1]}IES" if kind.endswith("Y") else f"{kind}S": kind for kind in KINDS if kind != "ROLE"}
 """Kinds of objects with grants on future objects, by the plural in SQL."""
 _PLACES = {"RELATION": ("SCHEMA", "DATABASE", "ORGANIZATION"), "SCHEMA": ("DATABASE", "ORGANIZATION")}
-_RELATIONS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
+_RELATIONS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW", "VIEW")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW: define, drop, start, stop, describe, list. Grammar: dialect section 9.
+"""STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW, VIEW: define, drop, start, stop, describe, list. Grammar: dialect section 9.
 
 `CREATE … AS SELECT` belongs to queries, see `query`; `create_relation` hands over to it at AS.
 """
@@ -19,7 +19,8 @@ from headrace.sql.grammar import grammar, select
 from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 KINDS = ("STREAM", "CHANGELOG", "TABLE", "MATERIALIZED VIEW")
-_PLURALS = {f"{kind}S": kind for kind in KINDS}
+ALL_KINDS = (*KINDS, "VIEW")
+_PLURALS = {f"{kind}S": kind for kind in ALL_KINDS}
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class CreateRelationAs(Statement):
 
 @grammar(*(f"CREATE {kind}" for kind in KINDS))
 def create_relation(cursor: Cursor) -> CreateRelation | CreateRelationAs:
-    kind = _kind_before(cursor)
+    kind = kind_before(cursor)
     if_not_exists = cursor.if_not_exists()
     name = cursor.qualified_name(f"the name of the {kind.lower()}")
     columns: tuple[ColumnDefinition, ...] = ()
@@ -131,8 +132,32 @@ def replace_relation(cursor: Cursor) -> ReplaceRelation:
 
 
 @dataclass(frozen=True)
+class CreateView(Statement):
+    """`CREATE VIEW [IF NOT EXISTS] name AS select`."""
+
+    name: QualifiedName
+    if_not_exists: bool
+    select: Select
+
+    def sql(self) -> str:
+        return f"{_create('VIEW', self.name, self.if_not_exists)} AS {self.select.sql()}"
+
+
+@grammar("CREATE VIEW")
+def create_view(cursor: Cursor) -> CreateView:
+    if_not_exists = cursor.if_not_exists()
+    name = cursor.qualified_name("the name of the view")
+    if cursor.at("(") or cursor.at("WITH"):
+        raise cursor.error(
+            "AS and a query", hint="A view takes its columns from the query, and has no properties."
+        )
+    cursor.expect("AS")
+    return CreateView(*cursor.origin, name, if_not_exists, select(cursor))
+
+
+@dataclass(frozen=True)
 class DropRelation(Statement):
-    """`DROP kind name [CASCADE]`; `kind` is one of `KINDS` or RELATION."""
+    """`DROP kind name [CASCADE]`; `kind` is one of `ALL_KINDS` or RELATION."""
 
     kind: str
     name: QualifiedName
@@ -142,9 +167,9 @@ class DropRelation(Statement):
         return f"DROP {self.kind} {self.name}{' CASCADE' if self.cascade else ''}"
 
 
-@grammar(*(f"DROP {kind}" for kind in (*KINDS, "RELATION")))
+@grammar(*(f"DROP {kind}" for kind in (*ALL_KINDS, "RELATION")))
 def drop_relation(cursor: Cursor) -> DropRelation:
-    kind = _kind_before(cursor)
+    kind = kind_before(cursor)
     return DropRelation(
         *cursor.origin, kind, cursor.qualified_name("the name of the relation"), cursor.cascade()
     )
@@ -163,7 +188,7 @@ class StartRelation(Statement):
 
 @grammar(*(f"START {kind}" for kind in (*KINDS, "RELATION")))
 def start_relation(cursor: Cursor) -> StartRelation:
-    kind = _kind_before(cursor)
+    kind = kind_before(cursor)
     return StartRelation(*cursor.origin, kind, cursor.qualified_name("the name of the relation"))
 
 
@@ -180,13 +205,13 @@ class StopRelation(Statement):
 
 @grammar(*(f"STOP {kind}" for kind in (*KINDS, "RELATION")))
 def stop_relation(cursor: Cursor) -> StopRelation:
-    kind = _kind_before(cursor)
+    kind = kind_before(cursor)
     return StopRelation(*cursor.origin, kind, cursor.qualified_name("the name of the relation"))
 
 
 @dataclass(frozen=True)
 class DescribeRelation(Statement):
-    """`DESCRIBE RELATION [COLUMNS] name`, or with STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW."""
+    """`DESCRIBE RELATION [COLUMNS] name`, or with STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW, VIEW."""
 
     name: QualifiedName
     columns: bool = False
@@ -195,7 +220,7 @@ class DescribeRelation(Statement):
         return f"DESCRIBE RELATION {'COLUMNS ' if self.columns else ''}{_after_columns(self.name)}"
 
 
-@grammar(*(f"DESCRIBE {kind}" for kind in (*KINDS, "RELATION")))
+@grammar(*(f"DESCRIBE {kind}" for kind in (*ALL_KINDS, "RELATION")))
 def describe_relation(cursor: Cursor) -> DescribeRelation:
     following = cursor.peek(1)
     columns = cursor.at("COLUMNS") and following is not None and following.text != "."
@@ -206,7 +231,7 @@ def describe_relation(cursor: Cursor) -> DescribeRelation:
 
 @dataclass(frozen=True)
 class ListRelations(Statement):
-    """`LIST RELATIONS | STREAMS | CHANGELOGS | TABLES | MATERIALIZED VIEWS [IN SCHEMA name]`; `kind` None means all."""
+    """`LIST RELATIONS | STREAMS | CHANGELOGS | TABLES | MATERIALIZED VIEWS | VIEWS [IN SCHEMA name]`; `kind` None means all."""
 
     kind: str | None
     schema: QualifiedName | None
@@ -218,8 +243,7 @@ class ListRelations(Statement):
 
 @grammar("LIST RELATIONS", *(f"LIST {plural}" for plural in _PLURALS))
 def list_relations(cursor: Cursor) -> ListRelations:
-    last = cursor.tokens[cursor.index - 1].text.upper()
-    kind = _PLURALS.get("MATERIALIZED VIEWS" if last == "VIEWS" else last)
+    kind = _PLURALS.get(kind_before(cursor))
     schema = None
     if cursor.at("IN"):
         cursor.expect("IN", "SCHEMA")
@@ -295,9 +319,10 @@ def _check_key(primary_key: tuple[Identifier, ...], columns: Mapping[str, Column
             )
 
 
-def _kind_before(cursor: Cursor) -> str:
-    last = cursor.tokens[cursor.index - 1].text.upper()
-    return "MATERIALIZED VIEW" if last == "VIEW" else last
+def kind_before(cursor: Cursor) -> str:
+    """Return the kind of relation that the words before the cursor name, in the singular or the plural."""
+    before, last = (token.text.upper() for token in cursor.tokens[cursor.index - 2 : cursor.index])
+    return f"{before} {last}" if before == "MATERIALIZED" else last
 
 
 def _create(kind: str, name: QualifiedName, if_not_exists: bool) -> str:

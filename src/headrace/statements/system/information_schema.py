@@ -33,7 +33,7 @@ def schemata(run: Execution) -> Rows:
     always("table_name"),
     always("table_type"),
     key=("table_catalog", "table_schema", "table_name"),
-    doc="The relations of the database. `table_type` is `STREAM`, `CHANGELOG`, `TABLE` or `MATERIALIZED VIEW`.",
+    doc="The relations of the database. `table_type` is `STREAM`, `CHANGELOG`, `TABLE`, `MATERIALIZED VIEW` or `VIEW`.",
     schema=INFORMATION_SCHEMA,
 )
 def tables(run: Execution) -> Rows:
@@ -50,14 +50,14 @@ def tables(run: Execution) -> Rows:
     always("table_name"),
     Column("view_definition", VARCHAR),
     key=("table_catalog", "table_schema", "table_name"),
-    doc="The materialized views of the database; `view_definition` is the statement that created the view.",
+    doc="The views of the database, materialized or not; `view_definition` is the statement that created the view.",
     schema=INFORMATION_SCHEMA,
 )
 def views(run: Execution) -> Rows:
     return [
         (*item.name.path, item.definition.sql if item.definition else None)
         for item in run.visible(run.catalog.relations(run.database_of(None)))
-        if item.kind is RelationKind.MATERIALIZED_VIEW
+        if item.kind in (RelationKind.MATERIALIZED_VIEW, RelationKind.VIEW)
     ]
 
 

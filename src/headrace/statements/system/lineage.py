@@ -43,8 +43,8 @@ _ENTITY, _RELATION, _QUERY = "entity", "relation", "query"
     ),
     doc=(
         "The edges along which data flows: from an `entity` to the `relation` over it, on to each `query` that reads it, to the relation "
-        "that the query writes, and to the entity of that. An entity is named by its store and its name, a relation by its full name, and "
-        "a query by its id. Queries that have ended are left out."
+        "that the query writes, and to the entity of that; and from each relation to the views that read it. An entity is named by its "
+        "store and its name, a relation by its full name, and a query by its id. Queries that have ended are left out."
     ),
 )
 def lineage(run: Execution) -> Rows:
@@ -56,6 +56,9 @@ def lineage(run: Execution) -> Rows:
             edge = ((_ENTITY, entity), (_RELATION, relation.name.fqn))
             (before, after) = reversed(edge) if relation.name in written else edge
             yield (*before, *after)
+        for name in relation.definition.reads if relation.definition is not None else ():
+            if name in relations:
+                yield _RELATION, name.fqn, _RELATION, relation.name.fqn
     for query in queries:
         yield from _edges(query.sources, query.id, relations, to_query=True)
         yield from _edges(query.sinks, query.id, relations, to_query=False)

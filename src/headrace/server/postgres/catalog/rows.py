@@ -24,9 +24,9 @@ FIRST_OID = 16_384
 _OID_BITS = 30
 _NAMESPACES = {PG_CATALOG: 11, INFORMATION_SCHEMA: 13_000}
 _HEAP, _UTF8, _COLLATION, _TABLESPACE = 2, 6, 100, 1663
-_RELKINDS = {RelationKind.MATERIALIZED_VIEW: "m", RelationKind.TABLE: "r"}
+_RELKINDS = {RelationKind.MATERIALIZED_VIEW: "m", RelationKind.TABLE: "r", RelationKind.VIEW: "v"}
 _STREAM = "f"
-_TABLE_TYPES = {"m": "VIEW", "r": "BASE TABLE", _STREAM: "FOREIGN"}
+_TABLE_TYPES = {"m": "VIEW", "v": "VIEW", "r": "BASE TABLE", _STREAM: "FOREIGN"}
 _ELEMENT_OF_ARRAY = "A"
 
 
@@ -319,7 +319,7 @@ def _standard_tables(objects: Snapshot) -> Iterator[Row]:
 
 def _standard_views(objects: Snapshot) -> Iterator[Row]:
     for item in objects.relations:
-        if item.kind == "m":
+        if item.kind in "mv":
             name, definition = item.relation.name, item.relation.definition
             yield {
                 "table_catalog": name.database,
