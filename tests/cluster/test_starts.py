@@ -36,39 +36,34 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize(
-    ("options", "secret", "cause", "remedy"),
+    ("options", "cause", "remedy"),
     [
-        ({}, "another secret", "does not accept the secret", "Set HEADRACE_SPARK_SECRET"),
-        ({"spark_master": "spark://127.0.0.1:{free}"}, None, "does not answer", "Start the master"),
+        ({"spark_master": "spark://127.0.0.1:{free}"}, "does not answer", "Start the master"),
         (
             {"cluster": Cluster(executors=3, cores=1, memory="512m")},
-            None,
             "have room for 2 executors with 1 cores and 512 MiB each, expected 3",
             "Start more workers",
         ),
         (
             {"cluster": Cluster(executors=1, cores=1, memory="4g")},
-            None,
             "have room for 0 executors with 1 cores and 4096 MiB each, expected 1",
             "Start more workers",
         ),
-        ({"worker_python": "/nowhere/python"}, None, "it does not exist on a worker", "Install headrace=="),
-        ({"worker_python": "{bare}"}, None, "it does not have the package headrace", "Install headrace=="),
+        ({"worker_python": "/nowhere/python"}, "it does not exist on a worker", "Install headrace=="),
+        ({"worker_python": "{bare}"}, "it does not have the package headrace", "Install headrace=="),
         (
             {"driver_host": "192.0.2.7"},
-            None,
             "the address 192.0.2.7 of HEADRACE_DRIVER_HOST does not belong to this machine",
             "Set it to an address of this machine",
         ),
     ],
-    ids=["secret", "master", "executors", "memory", "no Python", "Python without Headrace", "driver's host"],
+    ids=["master", "executors", "memory", "no Python", "Python without Headrace", "driver's host"],
 )
 def test_a_start_that_must_fail_says_why(
     cluster: SparkCluster,
     tmp_path: Path,
     bare_python: str,
     options: dict[str, Any],
-    secret: str | None,
     cause: str,
     remedy: str,
 ) -> None:
@@ -77,13 +72,13 @@ def test_a_start_that_must_fail_says_why(
         for name, value in options.items()
         if isinstance(value, str)
     }
-    error = _failed(cluster, tmp_path, {**options, **texts}, secret or cluster.secret)
+    error = _failed(cluster, tmp_path, {**options, **texts})
     assert cause in error, error
     assert remedy in error, error
     assert cluster.secret not in error
 
 
-def _failed(cluster: SparkCluster, folder: Path, options: dict[str, Any], secret: str) -> str:
+def _failed(cluster: SparkCluster, folder: Path, options: dict[str, Any]) -> str:
     """Return the error of a driver, which ends by itself."""
     given = {
         "work_dir": str(folder / "work"),
@@ -99,7 +94,7 @@ def _failed(cluster: SparkCluster, folder: Path, options: dict[str, Any], secret
         command = [sys.executable, "-m", "headrace.engine.driver", "--socket", str(path), "--options"]
         ended = subprocess.run(
             [*command, json.dumps(given, default=vars)],
-            env={**os.environ, "HEADRACE_SPARK_SECRET": secret},
+            env={**os.environ, "HEADRACE_SPARK_SECRET": cluster.secret},
             stderr=subprocess.PIPE,
             text=True,
             timeout=PATIENCE_S,

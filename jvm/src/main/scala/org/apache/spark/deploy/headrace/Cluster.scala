@@ -34,7 +34,7 @@ object Cluster {
     try {
       val answers = Utils.parseStandaloneMasterUrls(conf.get("spark.master")).toSeq.map(url => Try(state(env, url)))
       answers.collectFirst { case Success(answer) if answer.status == RecoveryState.ALIVE => answer } match {
-        case Some(answer) => answer.workers.map(fitting(_, cores, memoryMb)).sum
+        case Some(answer) => answer.workers.filter(_.isAlive()).map(fitting(_, cores, memoryMb)).sum
         case None => throw answers.collectFirst { case Failure(error) => error }.getOrElse(new IllegalStateException("no master leads"))
       }
     } finally env.shutdown()
