@@ -5,7 +5,7 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0025"
+revision = "0024"
 down_revision = "0023"
 
 _OBJECTS = sa.table(
