@@ -182,8 +182,9 @@ def _matched(spark: SparkSession, step: physical.MatchRecognize) -> None:
     """A view of the columns that the matches have."""
     for key in [*step.partition, *(order.column for order in step.order)]:
         assert key in spark.table(step.input).columns
+    of_kind = {"number": "1L", "values": "array({})", "final_values": "array({})"}
     values = [
-        f"array({identifier(item.column)})" if item.kind == "values" else identifier(item.column)
+        of_kind.get(item.kind, "{}").format(identifier(item.column) if item.column else "'a'")
         for item in step.navigations
     ]
     names = [identifier(item.name) for item in step.navigations]

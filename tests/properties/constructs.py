@@ -12,8 +12,12 @@ _COUNTED = "COUNT(*) AS n, COUNT(w) AS known, SUM(w) AS total, MIN(w) AS least, 
 _EVEN = "SUM(w) FILTER (WHERE w % 2 = 0) AS even"
 
 
-def _changelog(name: str, select: str, batch: str, *, exactly_once: bool = False, **more: str) -> Template:
-    return Template(name, select, batch, changelog=True, exactly_once=exactly_once, **more)
+def _changelog(
+    name: str, select: str, batch: str, *, exactly_once: bool = False, views: str = "", streaming: str = ""
+) -> Template:
+    return Template(
+        name, select, batch, changelog=True, exactly_once=exactly_once, views=views, streaming=streaming
+    )
 
 
 def _windowed(seconds: int, rows: str = "s", extra: str = "") -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,7 @@ class Template:
 
     `views` are statements that make the views which it reads. `streaming`, in DuckDB's SQL, says what of the result must be as the batch,
     over `result` (its rows as JSON, in the column `row`) and `late` (the rows of `s` that the query keeps in LATE_TOPIC); unset, all of it.
+    `rows` returns the columns and rows of the result for the rows of `s`, where no SQL of DuckDB does.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Template:
     exactly_once: bool = False
     views: str = ""
     streaming: str = ""
+    rows: Callable[[Sequence[Mapping[str, Any]]], tuple[list[str], list[tuple[Any, ...]]]] | None = None
 
     @property
     def keeps_late_rows(self) -> bool:

@@ -26,6 +26,7 @@ from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
 from tests.properties.batch import Bag, difference, expected_rows, result_rows
 from tests.properties.constructs import GROUPS
+from tests.properties.patterns import drawn_pattern
 from tests.properties.queries import Queries
 from tests.properties.templates import (
     CHANGELOGS,
@@ -58,6 +59,8 @@ PROVE = bool(os.environ.get("HEADRACE_PROVE"))
 """All groups under all schedules, as `make prove` does; else some."""
 CASES = int(os.environ.get("HEADRACE_CASES", "1"))
 """How many random sets of rows, apart by their keys, each query is given: `make prove` gives it many."""
+PATTERNS = 12
+"""Patterns that are made up from the seed, in the group of patterns."""
 QUERIES = 5
 """So many of a group, its first and others at random, run unless `PROVE`: starting queries is what takes the time."""
 
@@ -257,8 +260,12 @@ def run(request: pytest.FixtureRequest, kafka: KafkaClient, tmp_path: Path, seed
         queries = Queries(drawn)
         made_up = [queries.template(f"random_{place}") for place in range(MADE_UP if PROVE else QUERIES)]
         is_random = request.param == RANDOM
-        group = made_up if is_random else ALL[request.param]
+        group = made_up if is_random else list(ALL[request.param])
         sample = group if PROVE else [group[0], *drawn.sample(group[1:], QUERIES - 1)]
+        if request.param == "patterns":
+            patterns = [drawn_pattern(drawn, f"pattern_{place}") for place in range(PATTERNS)]
+            sample = [*sample, *patterns] if PROVE else [*sample[:-1], patterns[0]]
+            group = [*group, *patterns]
         chosen = [template for template in group if template.name in ONLY] or sample
         # Queries that are made up also join by what cases share.
         yield Run(kafka, server, door, drawn, seed, chosen, cases=1 if is_random else CASES)

@@ -81,6 +81,7 @@ def _match_times(node: MatchRecognize) -> set[str]:
         item.name
         for item in node.navigations
         if item.kind == "last"
+        and item.expression is not None
         and item.variable is None
         and not item.offset
         and is_event_time(item.expression, node.input)

@@ -204,9 +204,10 @@ def _matched(node: MatchRecognize) -> _Traced:
     navigated = _Traced(
         {
             (MATCH, navigation.name): _raised(below.of(navigation.expression), LineageKind.TRANSFORMATION)
-            if navigation.kind == "values"
+            if navigation.kind.endswith("values")
             else below.of(navigation.expression)
             for navigation in node.navigations
+            if navigation.expression is not None
         }
     )
     conditions = [variable.condition for variable in node.pattern if variable.condition is not None]

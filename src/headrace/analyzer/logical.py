@@ -604,13 +604,16 @@ class Navigation:
     name: str
     kind: str
     variable: str | None
-    expression: Expression
+    expression: Expression | None
     offset: int = 0
 
     @property
     def type(self) -> DataType:
         """The value's."""
-        return Array(self.expression.type) if self.kind == "values" else self.expression.type
+        if self.kind == "number":
+            return BIGINT
+        kind = self.expression.type if self.expression is not None else VARCHAR
+        return Array(kind) if self.kind.endswith("values") else kind
 
 
 @dataclass(frozen=True)
@@ -626,12 +629,30 @@ class PatternVariable:
 
 
 @dataclass(frozen=True)
+class PatternPart:
+    """A part of a pattern in the meaning of the SQL standard.
+
+    `kind`: `row` and `excluded` (from ALL ROWS PER MATCH), a row of `variable`; `sequence`, `alternation` and `permutation` of `parts`;
+    `repetition` of one part, `least` to `most` times (None: any number), as often as possible if `greedy`.
+    """
+
+    kind: str
+    variable: str | None = None
+    parts: tuple[PatternPart, ...] = ()
+    least: int = 1
+    most: int | None = 1
+    greedy: bool = True
+
+
+@dataclass(frozen=True)
 class MatchRecognize(LogicalNode):
     """The matches of a pattern in the rows of each partition, which are in the order of event time and then of `order_by`.
 
     `items` are computed of `navigations`, which they name as columns of the source `MATCH`: the partition's columns and the measures.
     `skip` says where the search goes on after a match: at its second row (`next_row`), behind it (`past_last_row`), or at the `first`
-    or `last` row of `skip_to`. A match takes less than `within_ms` (None: any time).
+    or `last` row of `skip_to`, a variable or one of `subsets`, which are names of several variables. A match takes less than
+    `within_ms` (None: any time). The pattern is the sequence of `pattern` in Flink's meaning, or (`parts`) one of these variables in
+    the meaning of the SQL standard. With `all_rows` each row of a match is a row of the result.
     """
 
     input: LogicalNode
@@ -644,7 +665,15 @@ class MatchRecognize(LogicalNode):
     skip: str
     skip_to: str | None = None
     within_ms: int | None = None
+    parts: PatternPart | None = None
+    subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    all_rows: bool = False
     span: Span | None = field(default=None, compare=False)
+
+    @property
+    def waits(self) -> bool:
+        """True if a row of the result may be older than the row after which it is known."""
+        return self.skip != "next_row" or self.parts is not None or self.all_rows
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:

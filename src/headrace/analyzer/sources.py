@@ -126,7 +126,9 @@ class SourceBinder:
                 hint="Name them in MEASURES: expression AS name.",
                 span=span_of(alias.columns[0]),
             )
-        return match_recognize(node, rows, alias.name if alias is not None else rows.sources[0].alias)
+        return match_recognize(
+            node, rows, alias.name if alias is not None else rows.sources[0].alias, self._context.overloads
+        )
 
     def _rows(self, source: exp.Expr, outer: exp.Expr) -> LogicalNode:
         """Return a relation, a WITH query or a subquery, with the alias and the properties that `outer` has."""

@@ -366,8 +366,8 @@ def ranks_windows(node: TopN) -> bool:
 
 
 def _match_recognize(node: MatchRecognize) -> Traits:
-    """Return the traits of matches: a match stays, and its time is that of its last row; it may have to wait for an earlier one."""
-    return Traits(timed=node.skip == "next_row" or node.within_ms is not None)
+    """Return the traits of matches: a match stays, and has the time of a row of its; WITHIN bounds how long it waits."""
+    return Traits(timed=not node.waits or node.within_ms is not None)
 
 
 def _below(node: Sort | Limit | OverAggregate) -> Traits:

@@ -19,6 +19,7 @@ from headrace.analyzer.logical import (
     LookupJoin,
     MatchRecognize,
     OverAggregate,
+    PatternPart,
     PatternVariable,
     Project,
     RegularJoin,
@@ -329,7 +330,9 @@ def _line(node: LogicalNode) -> str:
         case MatchRecognize():
             partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
             within = f" within {duration_text(node.within_ms)}" if node.within_ms is not None else ""
-            return f"MatchRecognize {_pattern(node.pattern)}{within} of {partition} AS {printed(node.alias)}"
+            rows = ", all rows" if node.all_rows else ""
+            pattern = _pattern(node.pattern) if node.parts is None else _part(node.parts)
+            return f"MatchRecognize {pattern}{within}{rows} of {partition} AS {printed(node.alias)}"
         case ToChangelog():
             codes = ", ".join(f"{change.value} as {code}" for change, code in node.codes)
             return f"ToChangelog {codes} AS {printed(node.operation)}"
@@ -369,6 +372,19 @@ def _line(node: LogicalNode) -> str:
 
 def _pattern(variables: Sequence[PatternVariable]) -> str:
     return " ".join(quantified(item.name, item.least, item.most, item.greedy) for item in variables)
+
+
+def _part(part: PatternPart) -> str:
+    if part.variable is not None:
+        return f"{{- {part.variable} -}}" if part.kind == "excluded" else part.variable
+    shown = list(map(_part, part.parts))
+    if part.kind == "repetition":
+        return quantified(shown[0], part.least, part.most, part.greedy)
+    return {
+        "sequence": f"({' '.join(shown)})",
+        "alternation": f"({' | '.join(shown)})",
+        "permutation": f"PERMUTE({', '.join(shown)})",
+    }[part.kind]
 
 
 def _items(node: Project | Aggregate) -> str:

@@ -348,20 +348,38 @@ class PatternVariable(_Data):
     condition: str | None = None
 
 
+class PatternPart(_Data):
+    """A part of a pattern in the meaning of the SQL standard, of the `parts` at these places of the list before it: a `row` of `variable`
+    (`excluded`: left out of all rows), a `sequence`, an `alternation` (the first is preferred), a `permutation`, or a `repetition` of
+    one part, `least` to `most` times (None: any number)."""
+
+    kind: Literal["row", "excluded", "sequence", "alternation", "permutation", "repetition"]
+    variable: str | None = None
+    parts: list[int] = Field(default_factory=list)
+    least: int = 1
+    most: int | None = 1
+    greedy: bool = True
+
+
 class Navigation(_Data):
-    """The `column` of a row of `variable` (None: of the match): the `first` plus or the `last` less `offset` of its rows, or (`prev`)
-    `offset` rows before its last one, whichever they are; or of all of its rows (`values`), an ARRAY."""
+    """The `column` (None: the name of the variable) of a row of `variable` (None: of the match): the `first` plus or the `last` less
+    `offset` of its rows, or (`prev`) `offset` rows before its last one, whichever they are; or of all of its rows (`values`), an ARRAY.
+    `final_`: of the whole match, where its rows are shown. `number`: that of the match."""
 
     name: str
-    kind: Literal["first", "last", "prev", "values"]
+    kind: Literal[
+        "first", "last", "prev", "values", "final_first", "final_last", "final_prev", "final_values", "number"
+    ]
     variable: str | None = None
-    column: str
+    column: str | None
     offset: int = 0
 
 
 class MatchRecognize(_Data):
     """The matches of `pattern` in the rows of each partition, in the order of `time` and then of `order`, once the watermark has passed
-    them. Output: a column for each navigation, and `time`, of the last row of the match.
+    them. Output: a column for each navigation, and `time`, of the last row of the match, or (`all_rows`) of each of its rows.
+
+    With `parts`, the last of which is the whole, the pattern is that; else the sequence of the variables. `subsets` are names of several.
     """
 
     step: Literal["match_recognize"] = "match_recognize"
@@ -375,6 +393,9 @@ class MatchRecognize(_Data):
     skip: Literal["next_row", "past_last_row", "first", "last"] = "next_row"
     skip_to: str | None = None
     within_ms: int = 0
+    parts: list[PatternPart] = Field(default_factory=list)
+    subsets: dict[str, list[str]] = Field(default_factory=dict)
+    all_rows: bool = False
     state_ttl_ms: int = 0
 
 

@@ -124,7 +124,10 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
 def _matches(node: MatchRecognize, ttl_ms: int, operator: Operator) -> State:
     """Return the state of a pattern: rows wait for the watermark, and then as long as they may be part of a match."""
     contents, bounds = "rows of incomplete matches", [node.within_ms, ttl_ms]
-    if any(item.kind == "prev" for item in node.navigations):
+    kinds = {item.kind for item in node.navigations}
+    if "number" in kinds:
+        contents, bounds = f"{contents}, and the number of matches of each partition", [ttl_ms]
+    if kinds & {"prev", "final_prev"}:
         contents, bounds = f"{contents}, and the last ones of each partition", [ttl_ms]
     longest = min(filter(None, bounds), default=None)
     bound = f"until the watermark is {duration_text(longest)} past them" if longest is not None else None

@@ -18,6 +18,7 @@ A query is `Select`: sqlglot's tree, with these rules of ours.
                     `ARRAY_AGG(x IGNORE NULLS)` has an exp.IgnoreNulls
     subqueries      exp.Subquery, in FROM, as a value, in exp.Exists (`this`) and exp.In (`query`); set operations are
                     exp.Union, exp.Intersect and exp.Except
+    before a call   MatchSemantics, in MATCH_RECOGNIZE
     after a call    exp.Filter (its condition an exp.Where) and, around it or the call, exp.Window
     own syntax      exp.Cast and exp.TryCast (`type_of(node)` gives the target), exp.Case, exp.Extract, exp.Trim,
                     exp.Interval, JsonCall, exp.Tuple for `(a, b)`, exp.Overlaps of two of those; `IS JSON …` is exp.Is with an
@@ -62,7 +63,7 @@ def duration_text(milliseconds: int) -> str:
 
 
 def quantified(variable: str, least: int, most: int | None, greedy: bool) -> str:
-    """Return a variable of a PATTERN as it is written: `b+`, `b{2,}?`. `most` None is any number of rows."""
+    """Return a variable or group of a PATTERN as it is written: `b+`, `b{2,}?`. `most` None is any number of rows."""
     words = {(1, 1): "", (0, 1): "?", (0, None): "*", (1, None): "+"}
     if (word := words.get((least, most))) is None:
         word = f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
@@ -217,24 +218,49 @@ class PatternVariable(exp.Expression):
     arg_types = {"this": True, "least": True, "most": False, "greedy": True}  # noqa: RUF012
 
 
+class PatternGroup(exp.Expression):
+    """A part of a PATTERN that consists of `expressions`, each a PatternVariable or PatternGroup, and how often it is repeated, as
+    for a variable.
+
+    `kind`: 'SEQUENCE' `(a b)`, 'ALTERNATION' `(a | b)`, 'PERMUTATION' `PERMUTE(a, b)`, or 'EXCLUSION' `{- a b -}`.
+    """
+
+    arg_types = {"kind": True, "expressions": True, "least": True, "most": False, "greedy": True}  # noqa: RUF012
+
+
+class PatternSubset(exp.Expression):
+    """An item of SUBSET: `this` exp.Identifier, the name, and `expressions`, the exp.Identifiers of its variables."""
+
+    arg_types = {"this": True, "expressions": True}  # noqa: RUF012
+
+
+class MatchSemantics(exp.Expression):
+    """`RUNNING` or `FINAL` before a call in MEASURES: `this` exp.Anonymous, `final`."""
+
+    arg_types = {"this": True, "final": True}  # noqa: RUF012
+
+
 class MatchRecognize(exp.Expression):
     """The matches of a pattern in the rows of a relation, in FROM.
 
     Arguments: `this` exp.Table (name only, with the properties of the source) or exp.Subquery (no alias), `partition_by` a list or
-    None, `order` exp.Order, `measures` a list of exp.Alias, `skip` 'TO NEXT ROW' | 'PAST LAST ROW' | 'TO FIRST' | 'TO LAST' or None,
-    `skip_to` exp.Identifier of the last two, `pattern` a list of PatternVariable, `within_ms` an int or None, `define` a list of
-    exp.Alias (variable as the name of its condition) or None, `alias` exp.TableAlias or None.
+    None, `order` exp.Order, `measures` a list of exp.Alias or None, `all_rows` for ALL ROWS PER MATCH, `skip` 'TO NEXT ROW' |
+    'PAST LAST ROW' | 'TO FIRST' | 'TO LAST' or None, `skip_to` exp.Identifier of the last two, `pattern` a list of PatternVariable and
+    PatternGroup, `within_ms` an int or None, `subsets` a list of PatternSubset or None, `define` a list of exp.Alias (variable as the
+    name of its condition) or None, `alias` exp.TableAlias or None.
     """
 
     arg_types = {  # noqa: RUF012
         "this": True,
         "partition_by": False,
         "order": True,
-        "measures": True,
+        "measures": False,
+        "all_rows": False,
         "skip": False,
         "skip_to": False,
         "pattern": True,
         "within_ms": False,
+        "subsets": False,
         "define": False,
         "alias": False,
     }

@@ -19,7 +19,7 @@ from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.names import Identifier, printed
 from headrace.core.types import NESTING_MAX
 from headrace.sql import calls
-from headrace.sql.ast import TypeName
+from headrace.sql.ast import MatchSemantics, TypeName
 from headrace.sql.cursor import Cursor
 from headrace.sql.expectations import Slot
 from headrace.sql.lexer import KEYWORDS, Source, folded, is_word
@@ -369,6 +369,12 @@ class ExpressionParser(parser.Parser):
             return self._parse_exists_query()
         if following is TokenType.L_PAREN and kind in self.FUNC_TOKENS:
             return self._parse_call()
+        if kind is TokenType.VAR and word in ("RUNNING", "FINAL") and is_word(self._next):
+            paren = self.cursor.peek(2)
+            if paren is not None and paren.token_type is TokenType.L_PAREN:
+                self._advance()
+                call = self._parse_call()
+                return MatchSemantics(this=call, final=word == "FINAL").update_positions(token)
         if kind is TokenType.VAR and word in calls.WITHOUT_PARENTHESES and following is not TokenType.DOT:
             self._advance()
             return exp.Anonymous(this=word.lower(), expressions=[]).update_positions(token)

@@ -14,6 +14,9 @@ from headrace.sql.ast import (
     GroupingSets,
     JsonCall,
     MatchRecognize,
+    MatchSemantics,
+    PatternGroup,
+    PatternSubset,
     PatternVariable,
     TimeWindow,
     TypeName,
@@ -90,13 +93,19 @@ def _match_recognize(printer: generator.Generator, node: MatchRecognize) -> str:
     parts = []
     if node.args.get("partition_by"):
         parts.append(f"PARTITION BY {listed('partition_by')}")
-    parts += [printer.sql(node, "order").strip(), f"MEASURES {listed('measures')}"]
+    parts.append(printer.sql(node, "order").strip())
+    if node.args.get("measures"):
+        parts.append(f"MEASURES {listed('measures')}")
+    if node.args.get("all_rows"):
+        parts.append("ALL ROWS PER MATCH")
     if skip := node.args.get("skip"):
         to = printer.sql(node, "skip_to")
         parts.append(f"AFTER MATCH SKIP {skip}{f' {to}' if to else ''}")
     parts.append(f"PATTERN ({' '.join(map(printer.sql, node.args['pattern']))})")
     if (within := node.args.get("within_ms")) is not None:
         parts.append(f"WITHIN {duration_text(within)}")
+    if node.args.get("subsets"):
+        parts.append(f"SUBSET {listed('subsets')}")
     if definitions := node.args.get("define"):
         shown = (f"{printer.sql(item, 'alias')} AS {printer.sql(item, 'this')}" for item in definitions)
         parts.append(f"DEFINE {', '.join(shown)}")
@@ -110,6 +119,28 @@ def _pattern_variable(printer: generator.Generator, node: PatternVariable) -> st
     return quantified(
         printer.sql(node, "this"), arguments["least"], arguments.get("most"), arguments["greedy"]
     )
+
+
+_GROUPS = {
+    "SEQUENCE": ("(", " ", ")"),
+    "ALTERNATION": ("(", " | ", ")"),
+    "PERMUTATION": ("PERMUTE(", ", ", ")"),
+    "EXCLUSION": ("{- ", " ", " -}"),
+}
+
+
+def _pattern_group(printer: generator.Generator, node: PatternGroup) -> str:
+    before, between, after = _GROUPS[node.args["kind"]]
+    text = before + between.join(map(printer.sql, node.expressions)) + after
+    return quantified(text, node.args["least"], node.args.get("most"), node.args["greedy"])
+
+
+def _pattern_subset(printer: generator.Generator, node: PatternSubset) -> str:
+    return f"{printer.sql(node, 'this')} = ({printer.expressions(node, flat=True)})"
+
+
+def _match_semantics(printer: generator.Generator, node: MatchSemantics) -> str:
+    return f"{'FINAL' if node.args['final'] else 'RUNNING'} {printer.sql(node, 'this')}"
 
 
 def _alias_and_properties(printer: generator.Generator, node: exp.Expr) -> str:
@@ -139,6 +170,9 @@ class QueryPrinter(generator.Generator):
         ChangelogFunction: _changelog_function,
         GroupingSets: lambda printer, node: f"{node.args['kind']} ({printer.expressions(node, flat=True)})",
         MatchRecognize: _match_recognize,
+        MatchSemantics: _match_semantics,
+        PatternGroup: _pattern_group,
+        PatternSubset: _pattern_subset,
         PatternVariable: _pattern_variable,
         TypeName: lambda _, node: str(node.this),
         JsonCall: _json_call,

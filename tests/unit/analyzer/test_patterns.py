@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.analyzer.logical import MatchRecognize, walk
+from headrace.analyzer.logical import MatchRecognize, PatternPart, walk
 from headrace.analyzer.virtual import inlined
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
+from headrace.sql.ast import quantified
 from tests.plans.shapes import text, tree
 from tests.plans.world import planned, select_of
 
@@ -36,7 +37,8 @@ def matched(sql: str) -> MatchRecognize:
 def navigations(sql: str) -> list[str]:
     node = matched(sql)
     return [
-        f"{item.kind} {item.variable or '*'} {text(item.expression)}{f' {item.offset}' if item.offset else ''}"
+        f"{item.kind} {item.variable or '*'}{f' {text(item.expression)}' if item.expression is not None else ''}"
+        f"{f' {item.offset}' if item.offset else ''}"
         for item in node.navigations
     ]
 
@@ -64,6 +66,11 @@ def navigations(sql: str) -> list[str]:
         ("b.row_timestamp", "last b unix_millis(flights.__headrace_rowtime)"),
         ("b.row_key", "last b flights.__headrace_rowkey"),
         ("rowtime()", "last * flights.__headrace_rowtime"),
+        ("CLASSIFIER()", "last *"),
+        ("FIRST(CLASSIFIER(), 1)", "first * 1"),
+        ("PREV(CLASSIFIER(b))", "prev b 1"),
+        ("MATCH_NUMBER()", "number *"),
+        ("FINAL LAST(a.delay)", "last a flights.delay"),
     ],
 )
 def test_what_a_measure_reads_is_a_navigation(measure: str, navigation: str) -> None:
@@ -155,6 +162,74 @@ def test_the_event_time_comes_first_under_whatever_name(rows: str, order: str) -
     assert planned(query(rows=rows, order=order)).mode == "micro_batch"
 
 
+ALL_ROWS = "ALL ROWS PER MATCH "
+
+
+def test_final_is_of_the_whole_match_where_each_row_is_shown() -> None:
+    measures = "FINAL LAST(a.delay) AS x, RUNNING COUNT(*) AS y, FINAL COUNT(*) AS z, FINAL PREV(CLASSIFIER()) AS c, LAST(a.delay) AS w"
+    kinds = [item.kind for item in matched(query(measures, skip=ALL_ROWS)).navigations[1:6]]
+    assert kinds == ["final_last", "values", "final_values", "final_prev", "last"]
+    columns = [item.name for item in matched(query("COUNT(*) AS n", skip=ALL_ROWS)).items]
+    assert columns[:3] == ["carrier", "flight_time", "n"]
+    assert sorted(columns[3:]) == sorted({"tailnum", *columns[3:]} - {"carrier", "flight_time", "n"})
+    assert len(set(columns)) == len(columns)
+
+
+def test_all_rows_need_no_measures() -> None:
+    clauses = "PARTITION BY carrier ORDER BY flight_time ALL ROWS PER MATCH SHOW EMPTY MATCHES PATTERN (a b+)"
+    node = matched(f"SELECT * FROM flights MATCH_RECOGNIZE ({clauses}) AS m")
+    assert node.all_rows
+    assert node.parts is not None
+
+
+@pytest.mark.parametrize("pattern", ["a", "a b+ c?d", "a*? b", "a {2}", "a b{2,3}?"])
+def test_a_pattern_that_flink_accepts_is_a_sequence(pattern: str) -> None:
+    assert matched(query(pattern=pattern)).parts is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("a b+", "sequence(a, repetition(b)+)"),
+        ("a b?", "sequence(a, repetition(b)?)"),
+        ("a b a", "sequence(a, b, a)"),
+        ("(a b)", "sequence(sequence(a, b))"),
+        ("a | b c", "sequence(alternation(a, sequence(b, c)))"),
+        ("(a | b+? c){2} d", "sequence(repetition(alternation(a, sequence(repetition(b)+?, c))){2}, d)"),
+        ("PERMUTE(a, b c)", "sequence(permutation(a, sequence(b, c)))"),
+        (
+            "a {- b {- c -} | d -}* e",
+            "sequence(a, repetition(sequence(alternation(sequence(B, sequence(C)), D)))*, e)",
+        ),
+    ],
+)
+def test_another_pattern_consists_of_parts(pattern: str, expected: str) -> None:
+    def shown(part: PatternPart) -> str:
+        if part.variable is not None:
+            return part.variable.upper() if part.kind == "excluded" else part.variable
+        text = f"{part.kind}({', '.join(map(shown, part.parts))})"
+        return quantified(text, part.least, part.most, part.greedy) if part.kind == "repetition" else text
+
+    node = matched(query(pattern=pattern))
+    assert node.parts is not None
+    assert shown(node.parts) == expected
+    assert {item.name for item in node.pattern} == set(pattern) & set("abcde")
+
+
+def test_a_subset_is_navigated_and_skipped_to_like_a_variable() -> None:
+    sql = query(
+        "LAST(u.delay) AS x, COUNT(u.*) AS n",
+        pattern="a b c) SUBSET u = (a, c, a",
+        define="c AS SUM(u.delay) > 3",
+        skip="AFTER MATCH SKIP TO LAST u",
+    )
+    # The clauses after the subset close the bracket that it has opened.
+    node = matched(sql)
+    assert node.subsets == (("u", ("a", "c")),)
+    assert (node.skip, node.skip_to) == ("last", "u")
+    assert "values u flights.delay" in navigations(sql)
+
+
 WRONG = [
     (query(order="distance"), "0A000", "distance", "Write ORDER BY flight_time or rowtime()."),
     (query(order="flight_time DESC"), "0A000", "flight_time", "Write ORDER BY flight_time"),
@@ -171,13 +246,28 @@ WRONG = [
         "STREAM",
     ),
     (query(rows="carriers", order="name", measures="a.name AS s"), "0A000", "carriers", "stream"),
-    (query(pattern="a b+"), "0A000", "b", "b+?"),
-    (query(pattern="a b{2,3}"), "0A000", "b", "b+?"),
-    (query(pattern="a b?"), "0A000", "b", "one row"),
-    (query(pattern="a*"), "0A000", "a", "one row"),
-    (query(pattern="a b a"), "0A000", "a", "Rename the second variable"),
-    (query(pattern="a | b"), "0A000", "|", "a sequence of variables"),
-    (query(pattern="(a b)+"), "0A000", "(", "a sequence of variables"),
+    (query(pattern="a*"), "0A000", "a", "Require one row"),
+    (query(pattern="a | b?"), "0A000", "a", "Require one row"),
+    (query(pattern="(a{,2} PERMUTE(b?, a*))+"), "0A000", "a", "Require one row"),
+    (query(pattern="^ a"), "0A000", "^", "PREV"),
+    (query(pattern="a | "), "42601", ")", None),
+    (query(pattern="a (b"), "42601", None, None),
+    (query(pattern="a {- b"), "42601", None, None),
+    (query(pattern="PERMUTE(a, b, a, (b a+), a, a)"), "53000", "PERMUTE", None),
+    (query(pattern="PERMUTE(a, b, a, b, a, b, a, b, a)"), "53000", "PERMUTE", None),
+    (query(pattern="a " * 200 + "b"), "53000", "b", "quantifier"),
+    (query(pattern="(" * 60 + "a" + ")" * 60), "53000", None, None),
+    (query(pattern="a b) SUBSET u = (a, c"), "42703", "c", "It has a, b."),
+    (query(pattern="a b) SUBSET b = (a"), "42601", "b", "Rename the subset."),
+    (query(pattern="a b) SUBSET u = (a), u = (b"), "42601", "u", "Rename the subset."),
+    (query("FINAL delay(a) AS d"), "42601", "FINAL", None),
+    (query(define="b AS FINAL LAST(b.delay) > 1"), "42601", "FINAL", "Leave FINAL out."),
+    (query(define="b AS MATCH_NUMBER() > 1"), "0A000", "MATCH_NUMBER", "WHERE"),
+    (query("MATCH_NUMBER(1) AS d"), "42601", "MATCH_NUMBER", None),
+    (query("CLASSIFIER(c) AS d"), "42703", "c", "It has a, b."),
+    (query("CLASSIFIER(a.delay) AS d"), "42601", "CLASSIFIER", None),
+    (query("SUM(CLASSIFIER()) AS d"), "0A000", "CLASSIFIER", None),
+    (query("LAST(delay) AS distance", skip="ALL ROWS PER MATCH"), "42P16", None, "those of its rows"),
     (query(pattern=""), "42601", ")", None),
     (query(pattern="a{3,2} b"), "42601", "3,2", None),
     (query(pattern="a{0} b"), "42601", "0", None),
@@ -196,7 +286,6 @@ WRONG = [
     (query("LAST(FIRST(a.delay)) AS d"), "0A000", "FIRST", None),
     (query("SUM(LAST(a.delay)) AS d"), "0A000", "LAST", None),
     (query("NEXT(a.delay) AS d"), "0A000", "NEXT", "the next variable"),
-    (query("CLASSIFIER() AS d"), "0A000", "CLASSIFIER", None),
     (query("COUNT(DISTINCT a.delay) AS d"), "0A000", "COUNT", "AVG, COUNT, MAX, MIN, SUM"),
     (query("LISTAGG(a.carrier) AS d"), "0A000", "LISTAGG", "AVG, COUNT"),
     (query("COUNT(a.delay) FILTER (WHERE a.delay > 1) AS d"), "0A000", "COUNT", "CASE"),
@@ -246,6 +335,8 @@ def test_rows_have_no_time_of_arrival_in_a_pattern() -> None:
         ("", "", True),
         ("AFTER MATCH SKIP PAST LAST ROW", " WITHIN 1 MINUTE", True),
         ("AFTER MATCH SKIP PAST LAST ROW", "", False),
+        ("ALL ROWS PER MATCH", "", False),
+        ("ALL ROWS PER MATCH", " WITHIN 1 MINUTE", True),
     ],
 )
 def test_a_match_that_may_wait_without_end_is_in_no_window(skip: str, within: str, timed: bool) -> None:

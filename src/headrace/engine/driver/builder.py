@@ -452,6 +452,20 @@ def _match_recognize(work: Build, step: physical.MatchRecognize) -> DataFrame:
         )
         for variable in step.pattern
     ]
+    parts = [
+        operators.PatternPart(
+            part.kind,
+            part.variable,
+            _listed(work, part.parts),
+            part.least,
+            -1 if part.most is None else part.most,
+            part.greedy,
+        )
+        for part in step.parts
+    ]
+    subsets = [
+        operators.PatternSubset(name, _listed(work, members)) for name, members in step.subsets.items()
+    ]
     navigations = [
         operators.Navigation(item.name, item.kind, item.variable, item.column, item.offset)
         for item in step.navigations
@@ -462,7 +476,10 @@ def _match_recognize(work: Build, step: physical.MatchRecognize) -> DataFrame:
         _listed(work, step.partition),
         *_ordered(work, step.order),
         _listed(work, pattern),
+        _listed(work, parts),
+        _listed(work, subsets),
         _listed(work, navigations),
+        step.all_rows,
         step.skip,
         step.skip_to,
         step.within_ms,

@@ -60,6 +60,9 @@ _OWN_ERROR = re.compile(r"\[USER_RAISED_EXCEPTION\] \[(22\d{3})\] ([^\n]*?)(?= S
 _UNKNOWN_CHANGE = re.compile(
     r"\[USER_RAISED_EXCEPTION\] (FROM_CHANGELOG reads an operation that op_mapping does not name)"
 )
+_TOO_MANY_MATCHES = re.compile(
+    r"MATCH_RECOGNIZE has too many partial matches in one partition: \d+ were open, expected \d+ at most"
+)
 _OTHER_STATE = re.compile(r"(expected [^\n]*? state of [^\n]*?): the query must start from a new checkpoint")
 _ANALYSIS_STATES = {
     "UNRESOLVED_COLUMN": SqlState.UNDEFINED_COLUMN,
@@ -128,6 +131,12 @@ def _classified(text: str, start: StartQuery, error: BaseException) -> HeadraceE
         return slow_begin()
     if isinstance(error, HeadraceError):
         return error
+    if too_many := _TOO_MANY_MATCHES.search(text):
+        return UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            too_many[0],
+            hint="Limit the length of a match with WITHIN, use reluctant quantifiers, or conditions that exclude each other.",
+        )
     if state := _OTHER_STATE.search(text):
         return UserError(
             SqlState.FEATURE_NOT_SUPPORTED,

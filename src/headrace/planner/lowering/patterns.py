@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.analyzer.expressions import ColumnReference, Expression
-from headrace.analyzer.logical import MatchRecognize, Navigation, PatternVariable
+from collections.abc import Sequence
+
+from headrace.analyzer.expressions import ColumnReference, Expression, walk
+from headrace.analyzer.logical import Item, MatchRecognize, Navigation, PatternPart, PatternVariable
 from headrace.core.internal_columns import PREFIX, ROW_TIME
 from headrace.planner import physical
 from headrace.planner.expression_sql import ExpressionSql
@@ -15,7 +17,10 @@ from headrace.planner.spark_sql import SPARK, identifier
 
 def match_recognize(low: Lowering, operator: Operator, node: MatchRecognize, needed: Needed) -> Fragment:
     """Lower a pattern: the operator gets what its navigations read, and returns them; the columns of a match are computed from them."""
-    values = tuple(dict.fromkeys(item.expression for item in node.navigations))
+    names = {name for _, name in needed}
+    items = [item for item in node.items if item.name in names]
+    navigations = _read(node, items) if node.all_rows else node.navigations
+    values = tuple(dict.fromkeys(item.expression for item in navigations if item.expression is not None))
     order = tuple(key.expression for key in node.order_by)
     fragment = low.fragment(operator.inputs[0], places(*node.partition_by, *order, *values))
     sql = fragment.sql()
@@ -39,17 +44,20 @@ def match_recognize(low: Lowering, operator: Operator, node: MatchRecognize, nee
             partition=partition,
             order=keys,
             pattern=[_variable(variable) for variable in node.pattern],
-            navigations=[_navigation(item, read[item.expression]) for item in node.navigations],
+            navigations=[
+                _navigation(item, read[item.expression] if item.expression is not None else None)
+                for item in navigations
+            ],
             skip=node.skip,
             skip_to=node.skip_to,
             within_ms=node.within_ms or 0,
+            parts=_parts(node.parts) if node.parts is not None else [],
+            subsets={name: list(members) for name, members in node.subsets},
+            all_rows=node.all_rows,
             state_ttl_ms=low.state_ttl_ms,
         )
     )
-    names = {name for _, name in needed}
-    shown = [
-        f"{exact(item, _OVER_MATCH)} AS {identifier(item.name)}" for item in node.items if item.name in names
-    ]
+    shown = [f"{exact(item, _OVER_MATCH)} AS {identifier(item.name)}" for item in items]
     text = select([*shown, identifier(ROW_TIME)], identifier(matched))
     alias = identifier(node.alias)
     return Fragment(
@@ -65,6 +73,18 @@ _OVER_MATCH = ExpressionSql(SPARK, lambda reference: identifier(reference.column
 """Prints what is computed of navigations, which are columns there."""
 
 
+def _read(node: MatchRecognize, items: Sequence[Item]) -> tuple[Navigation, ...]:
+    """Return the navigations that conditions and `items` read. Otherwise all columns of the rows would be kept."""
+    conditions = [variable.condition for variable in node.pattern if variable.condition is not None]
+    read = {
+        part.column
+        for expression in (*conditions, *(item.expression for item in items))
+        for part in walk(expression)
+        if isinstance(part, ColumnReference)
+    }
+    return tuple(item for item in node.navigations if item.name in read)
+
+
 def _variable(variable: PatternVariable) -> physical.PatternVariable:
     condition = variable.condition
     return physical.PatternVariable(
@@ -76,7 +96,25 @@ def _variable(variable: PatternVariable) -> physical.PatternVariable:
     )
 
 
-def _navigation(item: Navigation, column: str) -> physical.Navigation:
+def _parts(part: PatternPart, before: int = 0) -> list[physical.PatternPart]:
+    """Return the parts of a part, and itself as the last one; `before` of them come before."""
+    listed: list[physical.PatternPart] = []
+    places = []
+    for item in part.parts:
+        listed += _parts(item, before + len(listed))
+        places.append(before + len(listed) - 1)
+    own = physical.PatternPart(
+        kind=part.kind,
+        variable=part.variable,
+        parts=places,
+        least=part.least,
+        most=part.most,
+        greedy=part.greedy,
+    )
+    return [*listed, own]
+
+
+def _navigation(item: Navigation, column: str | None) -> physical.Navigation:
     return physical.Navigation(
         name=item.name, kind=item.kind, variable=item.variable, column=column, offset=item.offset
     )

@@ -2,6 +2,7 @@ package io.headrace.spark
 
 import java.util.{List => JavaList}
 
+import scala.collection.immutable.BitSet
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{DataFrame, Encoders}
@@ -26,7 +27,7 @@ final case class PatternVariable(name: String, least: Int, most: Int, greedy: Bo
 /** A value that is read from the rows of a match, or of what may become one.
   *
   * @param name      what conditions, and the columns of the result, call it
-  * @param kind      `first`, `last`: of the variable's row with the number `offset` (from 0), from the beginning or from the
+  * @param kind      `number`: none, but the number of the match in its partition, from 1; `first`, `last`: of the variable's row with the number `offset` (from 0), from the beginning or from the
   *                  end; `prev`: of the row that stands `offset` (from 1) before the variable's last one in the partition, which
   *                  may be before the match; `values`: of all rows of the variable, an ARRAY. Where there is no such row it
   *                  is NULL, and the ARRAY is empty
@@ -34,18 +35,23 @@ final case class PatternVariable(name: String, least: Int, most: Int, greedy: Bo
   */
 final case class Navigation(name: String, kind: String, variable: String, column: String, offset: Int)
 
+/** SUBSET: a name for several variables. */
+final case class PatternSubset(name: String, variables: JavaList[String])
+
 /** MATCH_RECOGNIZE: rows of a partition that follow each other as a pattern says. The entry point for Python. */
 object MatchRecognize {
+  private val OfWhole = "final_"
 
-  /** Every match of `pattern`, as one row.
+  /** Every match of `pattern`, as one row, or as its rows.
     *
     * The rows of a partition are gone through in the order of time, `orderBy` and arrival, when the watermark has passed
-    * them. At every row a match may begin, and each row after it must be taken by the pattern, or there is none. A match
-    * is complete with the first row after which the rest of the pattern may be empty. Rows without time match nothing;
-    * a row that the watermark had passed when it came is late: it is dropped, and counted by Spark.
+    * them. At every row a match may begin, and each row after it must be taken by the pattern, or there is none. Of a sequence
+    * of variables (see [[SequencePattern]]) a match is complete with the first row after which the rest of the pattern may be empty.
+    * Of `parts` (see [[StandardPattern]]) it is the preferred one, which is known when those preferred to it have failed.
+    * Rows without time match nothing; a row that the watermark had passed when it came is late: it is dropped, and counted by Spark.
     *
-    * The result has `time`, still the event time, which is that of the match's last row, and a column for each navigation.
-    * After `next_row` a match comes out with its last row. Otherwise it waits while one that began before it may still be
+    * The result has `time`, still the event time, which is that of the match's last row, or of the row that is shown, and a
+    * column for each navigation. After `next_row` a match of a sequence comes out with its last row. Otherwise it waits while one that began before it may still be
     * found, and comes out behind the watermark then: what follows has a watermark that is `withinMs` behind, and without
     * it such a match may be late there.
     *
@@ -53,8 +59,11 @@ object MatchRecognize {
     * @param partitionKeys  columns; a NULL in them is a value like others. None: all rows are one partition
     * @param orderBy        columns by which rows of the same time are ordered, with `descending` and `nullsFirst` for each
     * @param pattern        the variables in their order, each once
+    * @param parts          the pattern, of those variables; empty: their sequence
+    * @param subsets        of those variables
+    * @param allRows        whether each row of a match is a row of the result, as the match was when it had taken the row
     * @param skip           where another match may begin after one: `next_row`, after its first row; `past_last_row`; `first`
-    *                       or `last`, with the first or the last row of the variable `skipTo`, and as after `next_row` where
+    *                       or `last`, with the first or the last row of the variable or subset `skipTo`, and as after `next_row` where
     *                       that has none, or it is the match's first row
     * @param withinMs       a match has no row that is so much later than its first one, or more; 0: it may last
     * @param stateTtlMs     likewise, and rows so old are not read any more; 0: for as long as they are needed
@@ -69,7 +78,10 @@ object MatchRecognize {
       descending: JavaList[java.lang.Boolean],
       nullsFirst: JavaList[java.lang.Boolean],
       pattern: JavaList[PatternVariable],
+      parts: JavaList[PatternPart],
+      subsets: JavaList[PatternSubset],
       navigations: JavaList[Navigation],
+      allRows: Boolean,
       skip: String,
       skipTo: String,
       withinMs: Long,
@@ -79,28 +91,39 @@ object MatchRecognize {
     val (variables, navigated) = (pattern.asScala.toSeq, navigations.asScala.toSeq)
     requireTime(df.schema, time)
     requireOrder(df.schema, order, descending.size, nullsFirst.size)
-    requirePattern(variables)
-    requireNavigations(variables, navigated, time)
+    if (parts.isEmpty) requireSequence(variables)
+    val sets = variableSets(variables, subsets.asScala.toSeq)
+    requireNavigations(sets.keys.toSeq, navigated, time)
     require(withinMs >= 0, s"expected a time of 0 ms (none) or more for a match, found $withinMs")
     require(stateTtlMs >= 0, s"expected a time to live of 0 ms (off) or more, found $stateTtlMs")
 
-    val row = StructType((navigated.map(_.column) ++ order).distinct.map(df.schema(_)))
-    val places = variables.map(_.name).zipWithIndex.toMap.updated(null, Run.All)
-    val values = navigated.map(value(_, places, row))
+    val row = StructType((navigated.flatMap(each => Option(each.column)) ++ order).distinct.map(df.schema(_)))
+    val values = navigated.map(value(_, sets, row))
     val result = StructType(navigated.zip(values).map { case (navigation, value) => StructField(navigation.name, value.result) })
     val directions = descending.asScala.zip(nullsFirst.asScala)
+    val conditions = variables.map(condition(df, result, _))
     val form = MatchForm(
-      RowPattern(variables, parseSkip(skip, skipTo, places)),
+      if (parts.isEmpty) SequencePattern(variables)
+      else StandardPattern(parts.asScala.toSeq, variables.map(_.name), merges = conditions.zipWithIndex.forall {
+        case (null, _)             => true
+        case (condition, variable) => MatchProcessor.placesIn(condition).forall(values(_).isOfRow(variable))
+      }),
+      parseSkip(skip, skipTo, sets),
       row.length,
       RowOrder(order.zip(directions).map { case (name, (down, nulls)) =>
         OrderColumn(row.fieldIndex(name), row(name).dataType, down, nulls)
       }),
       values,
-      variables.map(condition(df, result, _)),
-      withinMs
+      variables.map(_.name),
+      conditions,
+      withinMs,
+      allRows
     )
     val keyTypes = keys.map(df.schema(_).dataType.json)
-    val rowFormat = (keyTypes, rowType(row).json, variables, navigated, skip, skipTo, withinMs).hashCode
+    // State of release 0.4.0, which had nothing more than this, is continued.
+    val sequence = (keyTypes, rowType(row).json, variables, navigated, skip, skipTo, withinMs)
+    val hasMore = !parts.isEmpty || !subsets.isEmpty || allRows
+    val rowFormat = if (hasMore) (sequence, parts, subsets, allRows).hashCode else sequence.hashCode
     val processor = new MatchProcessor(form, stateTtlMs, rowFormat)
     val key = packedKey(df, keys)
     // Spark drops the rows of a column with this mark that the watermark had reached before the batch: a millisecond later than
@@ -116,35 +139,51 @@ object MatchRecognize {
         (named(time) + expr("INTERVAL '0.001' SECOND")).as("late", mark)
       )
       .groupBy(col("group"))
-      .as[Int, MatchInput](Encoders.scalaInt, Encoders.product[MatchInput])
+      .as[Int, WaitingRow](Encoders.scalaInt, Encoders.product[WaitingRow])
       .transformWithState(processor, TimeMode.EventTime(), OutputMode.Append())(Encoders.product[MatchOutput])
       .toDF()
     val shown = matches.select(timestamp_micros(col("time")).as(time, df.schema(time).metadata) +: columns(col("row"), result): _*)
-    // A match that waits comes out so long after its last row at most.
-    if (skip == "next_row" || withinMs == 0) shown else SparkInternals.delayed(shown, withinMs)
+    // A match that waits comes out so long after its first row at most.
+    if ((skip == "next_row" && parts.isEmpty && !allRows) || withinMs == 0) shown else SparkInternals.delayed(shown, withinMs)
   }
 
-  private def value(navigation: Navigation, variables: Map[String, Int], row: StructType): RunValue = {
-    val (variable, offset) = (variables(navigation.variable), navigation.offset)
-    val (place, least) = navigation.kind match {
-      case "first"  => (RowPlace.First(variable, offset), 0)
-      case "last"   => (RowPlace.Last(variable, offset), 0)
-      case "prev"   => (RowPlace.Before(variable, offset), 1)
-      case "values" => (RowPlace.Each(variable), 0)
-      case other    => throw new IllegalArgumentException(s"expected first, last, prev or values as a navigation, found $other")
+  /** The variables that a name stands for: a variable, a subset, or null for all. */
+  private def variableSets(variables: Seq[PatternVariable], subsets: Seq[PatternSubset]): Map[String, BitSet] = {
+    val names = variables.map(_.name)
+    requireDistinct("variables", names ++ subsets.map(_.name))
+    val ofSubsets = subsets.map { case PatternSubset(name, members) =>
+      members.asScala.foreach(member => require(names.contains(member), s"expected variables in the subset $name, found $member"))
+      (name, members.asScala.map(names.indexOf(_)).to(BitSet))
+    }
+    (names.zipWithIndex.map { case (name, place) => (name, BitSet(place)) } ++ ofSubsets).toMap.updated(null, Run.All)
+  }
+
+  private def value(navigation: Navigation, sets: Map[String, BitSet], row: StructType): RunValue = {
+    val (variables, offset) = (sets(navigation.variable), navigation.offset)
+    val (place, least) = navigation.kind.stripPrefix(OfWhole) match {
+      case "first"  => (RowPlace.First(variables, offset), 0)
+      case "last"   => (RowPlace.Last(variables, offset), 0)
+      case "prev"   => (RowPlace.Before(variables, offset), 1)
+      case "values" => (RowPlace.Each(variables), 0)
+      case "number" => (RowPlace.Number, 0)
+      case other =>
+        throw new IllegalArgumentException(s"expected first, last, prev, values or number as a navigation, found $other")
     }
     require(offset >= least, s"expected an offset of $least or more for ${navigation.kind}, found $offset")
-    RunValue(place, row.fieldIndex(navigation.column), row(navigation.column).dataType)
+    val whole = navigation.kind.startsWith(OfWhole)
+    if (place == RowPlace.Number) RunValue(place, RunValue.Classifier, LongType, whole)
+    else if (navigation.column == null) RunValue(place, RunValue.Classifier, StringType, whole)
+    else RunValue(place, row.fieldIndex(navigation.column), row(navigation.column).dataType, whole)
   }
 
-  private def parseSkip(skip: String, to: String, variables: Map[String, Int]): Skip = {
+  private def parseSkip(skip: String, to: String, sets: Map[String, BitSet]): Skip = {
     val expected = s"expected a variable of the pattern with first and last, and with them alone, found $skip and $to"
-    require(variables.contains(to) && (to != null) == Set("first", "last").contains(skip), expected)
+    require(sets.contains(to) && (to != null) == Set("first", "last").contains(skip), expected)
     skip match {
       case "next_row"      => Skip.NextRow
       case "past_last_row" => Skip.PastLastRow
-      case "first"         => Skip.ToVariable(variables(to), last = false)
-      case "last"          => Skip.ToVariable(variables(to), last = true)
+      case "first"         => Skip.ToVariable(sets(to), last = false)
+      case "last"          => Skip.ToVariable(sets(to), last = true)
       case other => throw new IllegalArgumentException(s"expected next_row, past_last_row, first or last after a match, found $other")
     }
   }
@@ -177,8 +216,7 @@ object MatchRecognize {
     }
   }
 
-  private def requirePattern(variables: Seq[PatternVariable]): Unit = {
-    requireDistinct("variables", variables.map(_.name))
+  private def requireSequence(variables: Seq[PatternVariable]): Unit = {
     variables.foreach { case PatternVariable(name, least, most, _, _) =>
       val fits = least >= 0 && (most == -1 || most >= math.max(least, 1))
       require(fits, s"expected a range of repetitions with 0 <= least <= most and most >= 1, found $least to $most for $name")
@@ -187,11 +225,10 @@ object MatchRecognize {
     require(takes, s"expected a pattern that takes a row, found ${variables.map(_.name).mkString(" ")}, which may be empty")
   }
 
-  private def requireNavigations(variables: Seq[PatternVariable], navigations: Seq[Navigation], time: String): Unit = {
+  private def requireNavigations(known: Seq[String], navigations: Seq[Navigation], time: String): Unit = {
     requireDistinct("columns", time +: navigations.map(_.name))
-    val known = variables.map(_.name)
     navigations.foreach { case Navigation(name, _, variable, _, _) =>
-      require(variable == null || known.contains(variable), s"expected one of ${known.mkString(", ")} for $name, found $variable")
+      require(known.contains(variable), s"expected one of ${known.mkString(", ")} for $name, found $variable")
     }
   }
 

@@ -91,7 +91,7 @@ object OverAggregate {
         (named(time) + expr("INTERVAL '0.001' SECOND")).as("late", mark)
       )
       .groupBy(col("group"))
-      .as[Int, OverInput](Encoders.scalaInt, Encoders.product[OverInput])
+      .as[Int, WaitingRow](Encoders.scalaInt, Encoders.product[WaitingRow])
       .transformWithState(processor, TimeMode.EventTime(), OutputMode.Append())(Encoders.product[OverOutput])
       .toDF()
       .select(columns(col("row"), row) ++ columns(col("results"), result): _*)

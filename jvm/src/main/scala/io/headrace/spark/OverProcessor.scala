@@ -1,18 +1,13 @@
 package io.headrace.spark
 
 import java.nio.ByteBuffer
-import java.util.concurrent.TimeUnit.MILLISECONDS
 
-import scala.collection.mutable
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.Encoders
 import org.apache.spark.sql.catalyst.expressions.{GenericInternalRow, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.streaming._
 import org.apache.spark.sql.types.DataType
-
-/** A row on its way into the operator. `time` is in epoch microseconds; `row` is what the calls read, and what goes through. */
-private[spark] final case class OverInput(time: Long, key: Array[Byte], row: Array[Byte])
 
 /** A row, and the results of the calls for it. */
 private[spark] final case class OverOutput(row: Array[Byte], results: Array[Byte])
@@ -49,41 +44,16 @@ private[spark] final case class OverForm(frames: Array[FrameForm], results: Arra
   * @param rowFormat     stands for the columns of a row and for all else that gives the state its form
   */
 private[spark] final class OverProcessor(form: OverForm, expiryMicros: Long, rowFormat: Int)
-    extends StatefulProcessor[Int, OverInput, OverOutput] {
+    extends WaitingRowsProcessor[OverOutput](new StateFormat("OVER", OverProcessor.StateVersion, rowFormat), OverProcessor.Wait) {
   import OverProcessor._
+  import WaitingRowsProcessor._
 
-  private val agenda = new Agenda(new StateFormat("OVER", StateVersion, rowFormat))
   @transient private var partition: Partition = _
 
-  override def init(outputMode: OutputMode, timeMode: TimeMode): Unit = {
-    agenda.open(getHandle)
-    partition = new Partition(form, getHandle)
-  }
-
-  override def handleInputRows(group: Int, rows: Iterator[OverInput], timers: TimerValues): Iterator[OverOutput] = {
-    val loaded = agenda.load()
-    val added = rows
-      .filter(row => Agenda.millis(row.time) >= loaded.closedMs)
-      .map(row => Due(row.time + Wait, Row, row.key, row.row))
-      .to(ArrayBuffer)
-    agenda.store(agenda.add(loaded, added), loaded, new EventTime(getHandle, timers))
-    Iterator.empty
-  }
-
-  override def handleExpiredTimer(group: Int, timers: TimerValues, expired: ExpiredTimerInfo): Iterator[OverOutput] = {
-    val watermarkMs = timers.getCurrentWatermarkInMs()
-    val loaded = agenda.load()
-    val (rest, due) = agenda.takeDue(loaded.fired(expired.getExpiryTimeInMs(), watermarkMs), watermarkMs)
-    val (output, looks) = (new ArrayBuffer[OverOutput](due.size), ArrayBuffer.empty[Due])
-    val byKey = mutable.LinkedHashMap.empty[PackedKey, ArrayBuffer[Due]]
-    due.foreach(item => byKey.getOrElseUpdate(new PackedKey(item.key), ArrayBuffer.empty) += item)
-    byKey.foreachEntry((key, items) => advance(key.bytes, items, MILLISECONDS.toMicros(watermarkMs), output, looks))
-    agenda.store(agenda.add(rest, looks), loaded, new EventTime(getHandle, timers))
-    output.iterator
-  }
+  override protected def open(handle: StatefulProcessorHandle): Unit = partition = new Partition(form, handle)
 
   /** Takes what is due of a key, in order of time. A key that expires has one look under way, which ends it or is put off. */
-  private def advance(
+  override protected def advance(
       key: Array[Byte],
       due: ArrayBuffer[Due],
       watermark: Long,
@@ -116,9 +86,6 @@ private[spark] final class OverProcessor(form: OverForm, expiryMicros: Long, row
 
 private[spark] object OverProcessor {
   private val StateVersion: Byte = 1
-
-  private final val Look: Byte = 0
-  private final val Row: Byte = 1
 
   // Of the millisecond that the watermark has reached rows may still come, and they are in the frames of its other rows.
   private final val Wait = 1000L

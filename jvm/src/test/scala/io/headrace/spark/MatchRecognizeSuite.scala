@@ -5,6 +5,7 @@ import java.sql.Timestamp
 import java.time.Instant
 import java.util.Arrays
 
+import scala.collection.immutable.BitSet
 import scala.collection.mutable.ArrayBuffer
 import scala.concurrent.duration._
 import scala.util.Random
@@ -37,6 +38,9 @@ class MatchRecognizeSuite extends PatientSuite {
         ttlMs: Long = 0,
         keys: Seq[String] = Seq("k"),
         order: Seq[(String, Boolean, Boolean)] = Nil,
+        parts: Seq[PatternPart] = Nil,
+        subsets: Seq[PatternSubset] = Nil,
+        allRows: Boolean = false,
         df: DataFrame = df
     ): DataFrame = MatchRecognize.recognize(
       df,
@@ -46,7 +50,10 @@ class MatchRecognizeSuite extends PatientSuite {
       Arrays.asList(order.map(it => Boolean.box(it._2)): _*),
       Arrays.asList(order.map(it => Boolean.box(it._3)): _*),
       Arrays.asList(pattern: _*),
+      Arrays.asList(parts: _*),
+      Arrays.asList(subsets: _*),
       Arrays.asList(navigations: _*),
+      allRows,
       skip,
       skipTo,
       withinMs,
@@ -76,7 +83,7 @@ class MatchRecognizeSuite extends PatientSuite {
       // Rows count from the first one that is kept.
       var dropped = 0
       def taken(run: Run) = Taken(rows, dropped + run.start, shape.taken(run))
-      def begun = new PatternRuns(shape.rowPattern, run => shape.holds(taken(run)))
+      def begun = new PatternRuns(shape.rowPattern, shape.after, run => shape.holds(taken(run)))
       var runs = begun
       val places = ArrayBuffer.empty[(Int, Vector[Int])]
       def collect(find: ArrayBuffer[Run] => Unit): Unit = {
@@ -400,6 +407,75 @@ class MatchRecognizeSuite extends PatientSuite {
     }
   }
 
+  private def part(kind: String, parts: Int*) = PatternPart(kind, null, Arrays.asList(parts.map(Int.box): _*), 1, -1, greedy = true)
+  private def row(variable: String, kind: String = "row") = PatternPart(kind, variable, Arrays.asList(), 1, 1, greedy = true)
+
+  /** a (b | {- c -})+ d, where only d takes a 9. */
+  private def shown(events: Events, more: Navigation*)(ttlMs: Long = 0): DataFrame = {
+    val variables = Seq(one("a", "a0 = 0"), one("b", "b0 < 5"), one("c", "c0 BETWEEN 5 AND 8"), one("d", "d0 = 9"))
+    val parts = Seq(row("a"), row("b"), row("c", "excluded"), part("alternation", 1, 2), part("repetition", 3), row("d"), part("sequence", 0, 4, 5))
+    events.find(
+      variables,
+      more ++ taken(variables),
+      parts = parts,
+      subsets = Seq(PatternSubset("u", Arrays.asList("b", "c"))),
+      allRows = true,
+      withinMs = 20000,
+      ttlMs = ttlMs
+    ).select("ts", more.map(_.name): _*)
+  }
+
+  test("each row of a match is shown as the match was when it had taken the row, or as the whole") {
+    val events = new Events
+    val matches = shown(
+      events,
+      Navigation("v", "last", null, "v", 0),
+      Navigation("label", "last", null, null, 0),
+      Navigation("labels", "values", null, null, 0),
+      Navigation("u", "values", "u", "v", 0),
+      Navigation("final_u", "final_values", "u", "v", 0),
+      Navigation("final_first", "final_first", "u", null, 1),
+      Navigation("before", "prev", null, null, 1)
+    )()
+    running(matches) { query =>
+      events.add("x", 10, 0, 1, 6, 2, 9)
+      events.tick(100)
+      assertEquals(seen(query.rows()), Seq[Seq[Any]](
+        Seq(10.0, 0, "a", List("a"), Nil, List(1, 6, 2), "c", null),
+        Seq(11.0, 1, "b", List("a", "b"), List(1), List(1, 6, 2), "c", "a"),
+        Seq(13.0, 2, "b", List("a", "b", "c", "b"), List(1, 6, 2), List(1, 6, 2), "c", "c"),
+        Seq(14.0, 9, "d", List("a", "b", "c", "b", "d"), List(1, 6, 2), List(1, 6, 2), "c", "b")
+      ))
+    }
+  }
+
+  test("matches are numbered for each key, from 1 again after the time to live") {
+    val (events, checkpoint) = (new Events, newCheckpoint())
+    def matches = shown(events, Navigation("n", "number", null, null, 0), Navigation("v", "last", null, "v", 0))(ttlMs = 30000)
+    def numbers(query: Running): Seq[Any] = seen(query.rows()).filter(_(2) == 9).map(_(1))
+    running(matches, checkpoint) { query =>
+      events.add("x", 10, 0, 1, 9)
+      events.add("y", 10, 0, 1, 9)
+      events.tick(15)
+      assertEquals(numbers(query), Seq(1L, 1L))
+    }
+    running(matches, checkpoint) { query =>
+      events.add("x", 20, 0, 1, 9)
+      events.tick(60)
+      assertEquals(numbers(query), Seq(2L))
+      events.add("x", 61, 0, 1, 9)
+      events.add("y", 61, 0, 1, 9)
+      events.tick(200)
+      assertEquals(numbers(query), Seq(2L, 1L, 1L))
+      events.tick(300)
+      query.rows()
+      events.tick(400)
+      query.rows()
+      // The groups' indexes stay, and the tick.
+      assert(query.query.lastProgress.stateOperators.head.numRowsTotal <= 64 * 2 + 4)
+    }
+  }
+
   test("state of another pattern fails the query with what to do") {
     val events = new Events
     val checkpoint = newCheckpoint()
@@ -489,15 +565,17 @@ private object MatchRecognizeSuite {
       PatternVariable(name, least, most, greedy, condition.text)
     }
 
-    val rowPattern: RowPattern = RowPattern(pattern, (skip, names.indexOf(skipTo)) match {
+    val rowPattern: RowPattern = SequencePattern(pattern)
+
+    val after: Skip = (skip, names.indexOf(skipTo)) match {
       case ("next_row", _)      => Skip.NextRow
       case ("past_last_row", _) => Skip.PastLastRow
-      case (kind, variable)     => Skip.ToVariable(variable, last = kind == "last")
-    })
+      case (kind, variable)     => Skip.ToVariable(BitSet(variable), last = kind == "last")
+    }
 
     def navigations: Seq[Navigation] = Shape.navigations(names)
 
-    def taken(run: Run): Vector[Int] = names.indices.flatMap(at => Seq.fill(run.count(at))(at)).toVector
+    def taken(run: Run): Vector[Int] = names.indices.flatMap(at => Seq.fill(run.count(BitSet(at)))(at)).toVector
 
     def holds(taken: Taken): Boolean = conditions(taken.variables.last).holds(taken).contains(true)
 

@@ -7,7 +7,7 @@ import java.util.concurrent.locks.ReentrantLock
 import org.apache.hadoop.fs.Path
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.{functions, Column, DataFrame, Row, SparkSession}
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeMap, BindReferences, Expression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeMap, BindReferences, Expression, If, Literal}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic
@@ -58,6 +58,10 @@ object SparkInternals {
   private def bound(expression: Expression, below: LogicalPlan): Expression = below match {
     case Project(columns, rows) =>
       val computed = AttributeMap(columns.collect { case alias: Alias => alias.toAttribute -> alias.child })
+      bound(expression.transform { case column: Attribute => computed.getOrElse(column, column) }, rows)
+    // The functions of users are called row by row, where they stand in a condition.
+    case FunctionCalls(calls, guards, results, rows) =>
+      val computed = AttributeMap(results.zip(calls.zip(guards).map { case (call, guard) => If(guard, call, Literal(null, call.dataType)) }))
       bound(expression.transform { case column: Attribute => computed.getOrElse(column, column) }, rows)
     case rows => BindReferences.bindReference(expression, rows.output)
   }
