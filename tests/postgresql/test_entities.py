@@ -18,6 +18,7 @@ from headrace.core.errors import HeadraceError, UserError
 from headrace.core.names import EntityPath, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Column, Schema
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import INTEGER, VARCHAR, parse_type
 
 Store = dict[str, str]
@@ -264,3 +265,20 @@ def test_a_right_that_is_missing_is_named(
         entities.insert(reader, (schema, "t"), key=None, value=b'{"x": 1}')
     assert "Grant the right to the user" in str(caught.value.hint)
     assert (schema, False) not in entities.list_entities(reader, ("postgres",))
+
+
+def test_rows_are_inserted_together_or_not_at_all(
+    postgresql: PostgresServer, store: Store, schema: str
+) -> None:
+    path = (schema, "rows")
+    postgresql.execute(f'CREATE TABLE "{schema}".rows (id int PRIMARY KEY, at timestamptz, n int DEFAULT 7)')
+    entities.insert_rows(
+        store, path, ("id", "at"), ['{"id": 1, "at": "2026-01-02 03:04:05.678"}', '{"id": 2}']
+    )
+    with pytest.raises(UserError) as refused:
+        entities.insert_rows(store, path, ("id",), ['{"id": 3}', '{"id": 1}'])
+    assert refused.value.state is SqlState.DATA_EXCEPTION
+    rows = postgresql.execute(
+        f"SELECT id, at = '2026-01-02 03:04:05.678+00', n FROM \"{schema}\".rows ORDER BY id"
+    )
+    assert rows == [(1, True, 7), (2, None, 7)]

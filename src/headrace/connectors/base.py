@@ -7,7 +7,7 @@ read and write on Spark are in the folder's `spark` module: see `connectors.stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -201,6 +201,19 @@ class Inserter(Protocol):
         ...
 
 
+class RowInserter(Protocol):
+    """Rows can be written into a table by a statement."""
+
+    def insert_rows(
+        self, store: Mapping[str, str], path: EntityPath, columns: Sequence[str], rows: Sequence[str]
+    ) -> None:
+        """Insert rows, all or none. Each is a JSON object, without BYTES.
+
+        A column of `columns` that a row lacks is NULL; other columns get their defaults.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class PrintStart:
     """Start of printing: `at` is the start of the entity, the time of the call, or a time in milliseconds since 1970.
@@ -307,6 +320,7 @@ class StoreDescriptor:
     entities: EntityAdmin | None = None
     optimizer: Optimizer | None = None
     inserter: Inserter | None = None
+    row_inserter: RowInserter | None = None
     printer: Printer | None = None
     print_options: TakeOptions = no_options
     print_positions: bool = False

@@ -159,14 +159,24 @@ def is_primitive(kind: DataType) -> bool:
 
 def has_map(kind: DataType) -> bool:
     """True for a MAP and for a type that contains one. Such values cannot be compared or used as keys."""
+    return isinstance(kind, Map) or any(map(has_map, _parts(kind)))
+
+
+def has_bytes(kind: DataType) -> bool:
+    """True for BYTES and for a type that contains them."""
+    return kind == BYTES or any(map(has_bytes, _parts(kind)))
+
+
+def _parts(kind: DataType) -> tuple[DataType, ...]:
+    """Return the types of the values inside a value."""
     match kind:
         case Map():
-            return True
+            return (kind.key, kind.value)
         case Array():
-            return has_map(kind.element)
+            return (kind.element,)
         case Struct():
-            return any(has_map(part) for _, part in kind.fields)
-    return False
+            return tuple(part for _, part in kind.fields)
+    return ()
 
 
 def parse_type(text: str, *, span: Span | None = None) -> DataType:

@@ -7,11 +7,12 @@ from typing import Never
 
 from headrace.analyzer.logical import Scan
 from headrace.analyzer.plan import LogicalPlan
+from headrace.catalog.objects import EntityFormat
 from headrace.core.errors import InternalError
 from headrace.core.schema import Column, Schema
 from headrace.core.types import VARCHAR
 from headrace.planner import physical
-from headrace.planner.sinks import EntitySink, physical_columns
+from headrace.planner.sinks import physical_columns
 from headrace.planner.snapshot import spark_query
 from headrace.planner.user_functions import user_functions
 
@@ -19,9 +20,8 @@ RECORD = tuple(Column(name, VARCHAR, True) for name in ("key", "value"))
 _RECORDS = "printed"
 
 
-def plan_values(rows: Sequence[LogicalPlan], sink: EntitySink) -> physical.SparkPlan:
-    """Return the plan of rows that have the columns of the sink, in order. Its result has `key` and `value` in hexadecimal digits."""
-    layout = sink.format
+def plan_values(rows: Sequence[LogicalPlan], schema: Schema, layout: EntityFormat) -> physical.SparkPlan:
+    """Return the plan of rows with the columns of `schema`, in order. Its result has `key` and `value` in hexadecimal digits."""
     steps: list[physical.Step] = [
         physical.SqlTransform(
             id="rows", inputs=[], sql="\nUNION ALL\n".join(spark_query(row.root, _no_table) for row in rows)
@@ -29,7 +29,7 @@ def plan_values(rows: Sequence[LogicalPlan], sink: EntitySink) -> physical.Spark
         physical.EncodeRows(
             id="records",
             input="rows",
-            columns=physical_columns(sink.schema),
+            columns=physical_columns(schema),
             value=layout.value,
             key=layout.key,
             key_columns=list(layout.key_columns),

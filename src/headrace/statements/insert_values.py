@@ -1,4 +1,7 @@
-"""INSERT INTO … VALUES: rows of constants, encoded by a compute pool as a query's rows are, and written once by the store's client."""
+"""INSERT INTO … VALUES: rows of constants, encoded by a compute pool as a query's rows are, and written once by the store's client.
+
+A row of a table is encoded in JSON, whatever the store.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer.expressions import Literal
 from headrace.analyzer.logical import Item, Project
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import Relation, RelationKind
+from headrace.catalog.objects import EntityFormat, Relation, RelationKind
 from headrace.catalog.policy import Requirement
 from headrace.connectors.base import Inserter, StoreDescriptor
 from headrace.connectors.registry import connector
@@ -20,6 +23,7 @@ from headrace.core.properties import Scope
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
+from headrace.core.types import has_bytes
 from headrace.planner import plan_columns
 from headrace.planner.column_matching import matched
 from headrace.planner.physical import SparkPlan
@@ -46,13 +50,19 @@ def _needed(statement: InsertValues, run: Execution) -> Iterator[Requirement]:
 
 @handles(InsertValues, requires=_needed, checked=True)
 async def insert_values(statement: InsertValues, run: Execution) -> Outcome:
-    """Write each row as one record. A record that the store refuses ends the statement; the records before it are written."""
+    """Write each row as one record. A record that the store refuses ends the statement; the records before it are written.
+
+    Into a table, all rows are written, or none.
+    """
     relation = run.relation(statement.name)
+    if relation.kind is RelationKind.TABLE:
+        await _insert_rows(statement, relation, run)
+        return _received(statement, relation)
     if relation.kind not in (RelationKind.STREAM, RelationKind.CHANGELOG) or relation.store is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"VALUES cannot be written into the {relation.kind.value.replace('_', ' ')} {relation.name}",
-            hint="Name a stream or a changelog; use the store's own tools for a table.",
+            hint="Name a stream, a changelog or a table.",
             span=statement.name.span,
         )
     store, kind = run.connection(relation.store)
@@ -60,21 +70,64 @@ async def insert_values(statement: InsertValues, run: Execution) -> Outcome:
     plan = await asyncio.to_thread(_planned, statement, relation, kind, run)
     if not run.checking:
         await _write(plan, inserter, store.properties, relation, run)
+    return _received(statement, relation)
+
+
+def _received(statement: InsertValues, relation: Relation) -> Outcome:
     number = len(statement.rows)
     done = f"received {number} row{'s' if number > 1 else ''}"
     return Outcome(relation_ddl(relation, "INSERT", done))
 
 
-async def _write(
-    plan: SparkPlan, inserter: Inserter, store: Mapping[str, str], relation: Relation, run: Execution
-) -> None:
+async def _insert_rows(statement: InsertValues, table: Relation, run: Execution) -> None:
+    store, kind = run.connection(table.store or "")
+    inserter = facet(kind.row_inserter, kind, "INSERT INTO … VALUES", statement.span, _ELSEWHERE)
+    columns = _target(statement, table)
+    plan = await asyncio.to_thread(_planned_rows, statement, table, columns, run)
+    if run.checking:
+        return
+    records = await _encoded(plan, run)
+    rows = [bytes.fromhex(value or "").decode() for _, value in records]
+    await asyncio.to_thread(inserter.insert_rows, store.properties, table.entity or (), columns, rows)
+
+
+def _planned_rows(
+    statement: InsertValues, table: Relation, names: Sequence[str], run: Execution
+) -> SparkPlan:
+    """Return the plan that encodes the listed columns of a table. Raises UserError 0A000 for BYTES, which JSON text does not have."""
+    _refuse_many(statement)
+    columns = {column.name: column for column in table.schema.columns}
+    schema = Schema(tuple(columns[name] for name in names))
+    for column in schema.columns:
+        if has_bytes(column.type):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"VALUES cannot be written into the column {printed(column.name)} of the type {column.type}",
+                hint=_ELSEWHERE,
+                span=statement.name.span,
+            )
+    rows = [_row(row, names, table, schema, run) for row in statement.rows]
+    plan = plan_values(rows, schema, EntityFormat())
+    if not run.checking:
+        run.services.engine.functions.prepare(plan.functions)
+    return plan
+
+
+async def _encoded(plan: SparkPlan, run: Execution) -> list[tuple[str | None, ...]]:
+    """Return key and value of each record in hexadecimal digits."""
     channel = await run.services.engine.run_interactive(
         plan, plan_columns(plan), compute_pool=run.compute_pool().name, user=run.principal.user
     )
     try:
-        records = [tuple(row) async for part in channel for row in part.cells]
+        return [tuple(row) async for part in channel for row in part.cells]
     finally:
         await channel.close()
+
+
+async def _write(
+    plan: SparkPlan, inserter: Inserter, store: Mapping[str, str], relation: Relation, run: Execution
+) -> None:
+    records = await _encoded(plan, run)
     if any(value is None for _, value in records):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -93,17 +146,11 @@ async def _write(
 
 def _planned(statement: InsertValues, relation: Relation, kind: StoreDescriptor, run: Execution) -> SparkPlan:
     """Return the plan that encodes the rows. Registers schemas that are missing, unless the statement is only checked. Blocks."""
-    if len(statement.rows) > ROWS_MAX:
-        raise UserError(
-            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"VALUES takes at most {ROWS_MAX} rows, found {len(statement.rows)}",
-            hint="Divide them into several statements, or write the records with a client of the store.",
-            span=statement.span,
-        )
+    _refuse_many(statement)
     sink = _sink(statement, relation, kind)
     names = _target(statement, relation)
-    rows = [_row(row, names, relation, run) for row in statement.rows]
-    plan = plan_values(rows, sink)
+    rows = [_row(row, names, relation, relation.schema, run) for row in statement.rows]
+    plan = plan_values(rows, sink.schema, sink.format)
     client = run.registry_client(run.connection(sink.store)[0])
     base = (
         run.registry_client(run.store(Identifier(sink.subjects.base_store))[0])
@@ -115,6 +162,16 @@ def _planned(statement: InsertValues, relation: Relation, kind: StoreDescriptor,
         return plan
     run.services.engine.functions.prepare(plan.functions)
     return pinned(plan, registered(schemas, client), encoded_step(plan))
+
+
+def _refuse_many(statement: InsertValues) -> None:
+    if len(statement.rows) > ROWS_MAX:
+        raise UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"VALUES takes at most {ROWS_MAX} rows, found {len(statement.rows)}",
+            hint="Divide them into several statements, or write the records with a client of the store.",
+            span=statement.span,
+        )
 
 
 def _sink(statement: InsertValues, relation: Relation, kind: StoreDescriptor) -> EntitySink:
@@ -158,8 +215,10 @@ def _target(statement: InsertValues, relation: Relation) -> tuple[str, ...]:
     return tuple(column.name for column in statement.columns) or tuple(names)
 
 
-def _row(row: Select, names: Sequence[str], relation: Relation, run: Execution) -> LogicalPlan:
-    """Return a row with the columns of the relation. Raises UserError 42804 for values that do not fit."""
+def _row(
+    row: Select, names: Sequence[str], relation: Relation, schema: Schema, run: Execution
+) -> LogicalPlan:
+    """Return a row of a relation with the columns of `schema`. Raises UserError 42804 for values that do not fit."""
     logical = _bound(row, run)
     root = logical.root
     if not isinstance(root, Project) or logical.relations:
@@ -179,7 +238,7 @@ def _row(row: Select, names: Sequence[str], relation: Relation, run: Execution) 
         )
     columns = {column.name: column for column in relation.schema.columns}
     items = tuple(_value(item, columns[name]) for item, name in zip(root.items, names, strict=True))
-    return matched(replace(logical, root=replace(root, items=items)), Schema(relation.schema.columns))
+    return matched(replace(logical, root=replace(root, items=items)), Schema(schema.columns))
 
 
 def _value(item: Item, column: Column) -> Item:

@@ -62,3 +62,35 @@ async def test_other_rows_are_refused(session: Session, rest: str, state: str, m
     [(sqlstate, text)] = await problems(session, f"INSERT INTO cities{rest}")
     assert sqlstate == state
     assert message in text
+
+
+TABLES = """
+CREATE STORE db WITH ('type' = POSTGRESQL, 'uris' = 'postgresql://localhost/db', 'postgres.username' = 'u', 'postgres.password' = 'p');
+CREATE STORE house WITH ('type' = CLICKHOUSE, 'uris' = 'https://localhost:8443/db', 'clickhouse.username' = 'u',
+  'clickhouse.password' = 'p');
+CREATE TABLE prices (item VARCHAR, price BIGINT, photo BYTES, PRIMARY KEY (item)) WITH ('store' = 'db');
+CREATE TABLE sold (item VARCHAR) WITH ('store' = 'house');
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("INSERT INTO prices (item, price) VALUES ('lamp', 1 + 1), ('chair', NULL)", None),
+        ("INSERT INTO prices (price) VALUES (1)", None),
+        ("INSERT INTO prices (item, price) VALUES ('lamp', 'x')", ("42804", "the column price")),
+        ("INSERT INTO prices (item, price) VALUES (NULL, 1)", ("42804", "item is NOT NULL")),
+        ("INSERT INTO prices VALUES ('lamp', 1, NULL)", ("0A000", "column photo of the type BYTES")),
+        ("INSERT INTO sold VALUES ('lamp')", ("0A000", "ClickHouse do not support INSERT INTO … VALUES")),
+    ],
+)
+async def test_rows_of_a_table_fit_or_are_refused(
+    session: Session, text: str, expected: tuple[str, str] | None
+) -> None:
+    received = await problems(session, TABLES + text)
+    if expected is None:
+        assert received == []
+    else:
+        [(sqlstate, message)] = received
+        assert sqlstate == expected[0]
+        assert expected[1] in message

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 
 from headrace.connectors.base import (
@@ -95,6 +95,14 @@ class PostgresEntities:
             )
         with _of_table(store, path) as connection:
             tables.insert(connection, path, list(row), value.decode())
+
+    def insert_rows(
+        self, store: Mapping[str, str], path: EntityPath, columns: Sequence[str], rows: Sequence[str]
+    ) -> None:
+        """Insert rows in one transaction."""
+        with _of_table(store, path) as connection, connection.transaction():
+            for row in rows:
+                tables.insert(connection, path, columns, row)
 
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
@@ -197,6 +205,7 @@ POSTGRESQL = StoreDescriptor(
     table_source=TableSource(check=writing.check_readable, by_key=True),
     entities=_entities,
     inserter=_entities,
+    row_inserter=_entities,
     printer=_entities,
     on_clusters="python",
 )
