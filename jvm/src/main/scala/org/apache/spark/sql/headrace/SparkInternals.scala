@@ -60,9 +60,10 @@ object SparkInternals {
       val computed = AttributeMap(columns.collect { case alias: Alias => alias.toAttribute -> alias.child })
       bound(expression.transform { case column: Attribute => computed.getOrElse(column, column) }, rows)
     // The functions of users are called row by row, where they stand in a condition.
-    case FunctionCalls(calls, guards, results, rows) =>
-      val computed = AttributeMap(results.zip(calls.zip(guards).map { case (call, guard) => If(guard, call, Literal(null, call.dataType)) }))
-      bound(expression.transform { case column: Attribute => computed.getOrElse(column, column) }, rows)
+    case node: FunctionCalls =>
+      val values = node.calls.zip(node.guards).map { case (call, guard) => If(guard, call, Literal(null, call.dataType)) }
+      val computed = AttributeMap(node.results.zip(values))
+      bound(expression.transform { case column: Attribute => computed.getOrElse(column, column) }, node.child)
     case rows => BindReferences.bindReference(expression, rows.output)
   }
 
