@@ -159,7 +159,6 @@ def test_a_temporal_join_may_name_its_time() -> None:
             "CUMULATE((SELECT tailnum FROM flights), SIZE 1 MINUTE, STEP BY 10 SECONDS)",
             "CUMULATE[60000, 10000](__headrace_query_1)",
         ),
-        ("SESSION(flights, GAP 1 SECOND)", "SESSION[1000, 1000](flights)"),
     ],
 )
 def test_sides_and_conditions_make_a_join(sources: str, expected: str) -> None:
