@@ -146,7 +146,8 @@ class EarlyTimesSuite extends PatientSuite {
     val source = new Source
     val flags = Arrays.asList(Boolean.box(true))
     val greatest = TopN.rank(
-      source.rows, Arrays.asList("k"), Arrays.asList("v"), flags, flags, 1, null, "upsert", null, null, TimeToLive(10000, repeats = false), false)
+      source.rows, "row_number", Arrays.asList("k"), Arrays.asList("v"), flags, flags, 1, null, "upsert", null, null,
+      TimeToLive(10000, repeats = false), false)
     running(greatest.select("k", "v")) { query =>
       def add(key: String, second: Double, value: Int): Unit = {
         source.stream.addData((key, at(second), value))

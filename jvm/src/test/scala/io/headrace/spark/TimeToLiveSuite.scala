@@ -111,7 +111,7 @@ class TimeToLiveSuite extends PatientSuite {
     def of(tag: String) = table.where(col("tag") === tag)
     def signed(df: DataFrame, n: String) = df.select(col("tag"), col(n).as("n"), col("__headrace_op"))
     def first(df: DataFrame, limit: Int) =
-      TopN.rank(df, asList("tag", "part"), asList("v"), asList(true), asList(false), limit, null, "signed", null, null, ttl, false)
+      TopN.rank(df, "row_number", asList("tag", "part"), asList("v"), asList(true), asList(false), limit, null, "signed", null, null, ttl, false)
     val newest = Normalize.rows(of("normalize").select("tag", "k", "v"), asList("k"), null, null, false, ttl)
     val greatest = ChangelogAggregate.aggregate(
       of("group"), asList("tag", "k"), asList(AggregateCall("n", "MAX", asList("v"), false, "INT")), null, "signed", ttl)
