@@ -722,6 +722,10 @@ def expressions(node: LogicalNode) -> Iterator[Expression]:
                 yield part
             elif isinstance(part, Item | SortKey):
                 yield part.expression
+            elif isinstance(part, Navigation | PatternVariable):
+                inside = part.expression if isinstance(part, Navigation) else part.condition
+                if inside is not None:
+                    yield inside
 
 
 def transform(node: LogicalNode, change: Callable[[LogicalNode], LogicalNode]) -> LogicalNode:

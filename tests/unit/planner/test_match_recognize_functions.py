@@ -1,0 +1,17 @@
+"""Functions of users in the conditions and measures of MATCH_RECOGNIZE."""
+
+from __future__ import annotations
+
+import re
+
+from tests.plans.world import planned
+
+
+def test_the_plan_has_each_function_that_a_pattern_calls() -> None:
+    plan = planned(
+        "CREATE STREAM s AS SELECT m.x FROM flights MATCH_RECOGNIZE (ORDER BY flight_time MEASURES shorten(LAST(b.note)) AS x "
+        "PATTERN (a b) WITHIN 10 SECONDS DEFINE b AS shorten(b.note) <> shorten(PREV(b.note), 2) AND plus(a.distance, 1) > b.distance) AS m"
+    )
+    called = set(re.findall(r"headrace_call\('(\w+)'", plan.model_dump_json()))
+    assert len(called) == 3
+    assert {function.id for function in plan.functions} == called
