@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from headrace.core.types import BIGINT, DOUBLE, TIMESTAMP, DataType
-from headrace.engine.protocol import QueryProgress, StepRows
+from headrace.engine.protocol import SUMMED, QueryProgress, StepRows
 
 Value = int | float | datetime.datetime
 Labels = tuple[str, ...]
@@ -57,18 +57,9 @@ class QueryMetrics(QueryProgress):
     @staticmethod
     def after(earlier: QueryMetrics | None, message: QueryProgress) -> QueryMetrics:
         """Return metrics with `message` as the last batch, and the sums of `earlier` and `message`."""
-        summed = (
-            "batches",
-            "input_rows",
-            "late_rows",
-            "timeless_rows",
-            "bad_records",
-            "future_rows",
-            "function_failures",
-        )
         totals = {
             f"{name}_total": getattr(message, name) + (getattr(earlier, f"{name}_total") if earlier else 0)
-            for name in summed
+            for name in SUMMED
         }
         totals["output_rows_total"] = (earlier.output_rows_total if earlier else 0) + (
             message.output_rows or 0

@@ -155,6 +155,18 @@ class StepRows(BaseModel):
     output_rows: int
 
 
+SUMMED = (
+    "batches",
+    "input_rows",
+    "late_rows",
+    "timeless_rows",
+    "bad_records",
+    "future_rows",
+    "function_failures",
+)
+"""The fields of `QueryProgress` that are sums over batches, and over the parts of an application."""
+
+
 class QueryProgress(_Message):
     """Progress of `batches`. Milliseconds; `watermark_ms` since the epoch or None; `late_rows` were dropped as too late.
 

@@ -17,6 +17,7 @@ from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.query import EARLIER_RUN_S, Run, RunningQuery
 from headrace.engine.driver.stores import StoreWatch
 from headrace.engine.protocol import (
+    SUMMED,
     Ack,
     ApplyView,
     Message,
@@ -216,15 +217,6 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
         return part.query_id.removeprefix(f"{query_id}-")
 
     outputs = [part.output_rows for part in new if part.output_rows is not None]
-    rows = (
-        "batches",
-        "input_rows",
-        "late_rows",
-        "timeless_rows",
-        "bad_records",
-        "future_rows",
-        "function_failures",
-    )
     return QueryProgress(
         query_id=query_id,
         batch_id=summed("batch_id", last),
@@ -249,7 +241,7 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
         backlog_bytes={entity: size for part in last for entity, size in part.backlog_bytes.items()},
         latencies_ms=[latency for part in new for latency in part.latencies_ms],
         detail={"parts": {part_name(part): part.detail for part in last}},
-        **{field: summed(field, new) for field in rows},
+        **{field: summed(field, new) for field in SUMMED},
     )
 
 
