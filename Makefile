@@ -80,7 +80,7 @@ unit: environment
 	$(NICE) $(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py
 
 # A JVM of a test lives for minutes. Its second compiler, which makes it fast for hours, was a quarter of a run's processor time.
-SHORT_LIVED := HEADRACE_JAVA_OPTIONS=-XX:TieredStopAtLevel=1
+SHORT_LIVED := HEADRACE_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -Dspark.sql.streaming.pollingDelay=50ms"
 
 # More workers than processors, since tests mostly wait. A wait that is granted ends when the thing comes, so that patience costs nothing.
 WORKERS ?= 3

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from harness.kinesis import StandIn
+from harness.patience import PATIENCE_S
 from headrace.runtime.webpage import install_packages, node_folder
 
 CLIENT, SECRET = "headrace", "s3cr:et & more"
@@ -46,7 +47,7 @@ class OpenIdServer(StandIn):
 
 async def sign_in_at(address: str, name: str) -> str:
     """Return the address to which the provider redirects the browser after a user signed in with a name, and consented."""
-    async with httpx.AsyncClient() as browser:
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as browser:
         answer = await browser.get(address)
         while True:
             location = answer.headers.get("location")

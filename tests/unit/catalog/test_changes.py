@@ -74,7 +74,7 @@ async def test_a_commit_wakes_and_a_read_does_not(catalog: Catalog) -> None:
         await asyncio.sleep(0)
         assert not woken.is_set()
         await asyncio.to_thread(catalog.create_database, "a", "sysadmin")
-        await asyncio.wait_for(woken.wait(), 5)
+        await asyncio.wait_for(woken.wait(), 60)
     woken.clear()
     catalog.create_database("b", "sysadmin")
     await asyncio.sleep(0.01)

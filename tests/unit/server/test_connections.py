@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from harness.authority import Authority
+from harness.patience import PATIENCE_S
 from headrace.server import connections
 from tests.unit.server.scripted import serving
 
@@ -43,7 +44,7 @@ async def half_sent(
 
 async def ended(half: Half) -> bool:
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             return await half[0].read() == b""
     except ConnectionError:
         return True
@@ -75,7 +76,7 @@ async def test_a_second_half_request_on_a_good_connection_is_given_up_too(
     async with half_sent(address, 1, whole) as (half,):
         assert b"200 OK" in await half[0].readline()
         half[1].write(b"GET /v2")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             assert b"HTTP" not in await half[0].read()
 
 
@@ -83,16 +84,18 @@ async def test_the_oldest_stranger_makes_room_and_who_is_signed_in_stays(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "STRANGERS_MAX", 20)
-    async with httpx.AsyncClient(base_url=f"http://{address}", headers=GOOD) as client:
+    async with httpx.AsyncClient(base_url=f"http://{address}", headers=GOOD, timeout=PATIENCE_S) as client:
         assert (await client.get("/v2/version")).status_code == 200
         (socket,) = client._transport._pool.connections  # type: ignore[attr-defined]
         async with half_sent(address, 60) as halves:
             assert await ended(halves[0])
             assert (await client.get("/v2/version")).status_code == 200
             assert client._transport._pool.connections == [socket]  # type: ignore[attr-defined]
-            async with httpx.AsyncClient(base_url=f"http://{address}", headers=GOOD) as other:
+            async with httpx.AsyncClient(
+                base_url=f"http://{address}", headers=GOOD, timeout=PATIENCE_S
+            ) as other:
                 assert (await other.get("/v2/version")).status_code == 200
-    async with httpx.AsyncClient(base_url=f"http://{address}", headers=GOOD) as client:
+    async with httpx.AsyncClient(base_url=f"http://{address}", headers=GOOD, timeout=PATIENCE_S) as client:
         assert (await client.get("/v2/version")).status_code == 200
 
 
@@ -121,7 +124,9 @@ async def test_a_tls_handshake_is_bounded_and_counted_as_a_stranger(
     trust = ssl.create_default_context(cadata=authority.pem)
     async with (
         serving(app, port, tls),
-        httpx.AsyncClient(base_url=f"https://localhost:{port}", headers=GOOD, verify=trust) as client,
+        httpx.AsyncClient(
+            base_url=f"https://localhost:{port}", headers=GOOD, verify=trust, timeout=PATIENCE_S
+        ) as client,
     ):
         address = f"127.0.0.1:{port}"
         async with half_sent(address, 6, start) as halves:

@@ -36,7 +36,7 @@ async def offer(
     address: str, statements: ScriptedStatements, stream: ScriptedStream, token: str = TOKEN
 ) -> dict[str, str]:
     statements.answer("SELECT", stream)
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as http:
         answer = await http.post(
             f"http://{address}/v2/statements",
             json={"statement": "SELECT"},

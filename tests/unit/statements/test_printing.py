@@ -23,7 +23,7 @@ def rows(choice: Choice, count: int = 10) -> list[list[str | None]]:
         channel.feed(printed_rows(channel, records(count), choice))
         return [row async for part in channel for row in part.cells]
 
-    return asyncio.run(asyncio.wait_for(read(), 5))
+    return asyncio.run(asyncio.wait_for(read(), 60))
 
 
 def test_a_result_with_a_limit_ends_after_so_many_matching_records() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from harness.patience import PATIENCE_S
 from harness.session import ADMINISTRATOR, Session
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
@@ -66,7 +67,8 @@ def planning_seen(loop: int, over: threading.Event) -> tuple[int, int]:
 async def test_a_wide_statement_is_planned_beside_the_event_loop(
     session: Session, tmp_path: Path, text: str
 ) -> None:
-    app = create_app(ServerParts(Settings(data_dir=tmp_path), session.service, lambda _token: ADMINISTRATOR))
+    settings = Settings(data_dir=tmp_path, statement_timeout_ms=int(PATIENCE_S * 1000))
+    app = create_app(ServerParts(settings, session.service, lambda _token: ADMINISTRATOR))
     over = threading.Event()
     watching = asyncio.create_task(asyncio.to_thread(planning_seen, threading.get_ident(), over))
     async with httpx.AsyncClient(
