@@ -108,6 +108,8 @@ def spark_java(memory_mb: int) -> list[str]:
         *options,
         f"-Xmx{memory_mb}m",
         "-XX:-UsePerfData",
+        # Whenever its classes outgrow a threshold, which begins at 21 MB, a JVM collects all garbage. Spark's classes need about 150 MB.
+        "-XX:MetaspaceSize=256m",
         *further_java_options(),
     ]
 
