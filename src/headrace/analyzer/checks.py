@@ -253,6 +253,18 @@ def _keys(node: LogicalNode) -> Iterator[tuple[DataType, Span | None]]:
     yield from ((key.type, key.span) for key in keys)
 
 
+def _refused_by_views(part: Call, plan: LogicalPlan) -> UserError:
+    """Return the error for a function that only compute pools have."""
+    place, hint = "of materialized views", "Compute it in the view's own query."
+    if not plan.relations:
+        place, hint = (
+            "without a relation, such as VALUES",
+            "INSERT INTO … SELECT can compute it from a stream.",
+        )
+    message = f"{part.function.name} is not supported in a query {place}"
+    return UserError(SqlState.FEATURE_NOT_SUPPORTED, message, hint=hint, span=part.span)
+
+
 def functions_run_where_they_are(plan: LogicalPlan) -> None:
     """Raise 0A000 for a function without a spelling for views in a snapshot query, and for DISTINCT in aggregates other than COUNT; 42803
     for GROUPING without sets of groups."""
@@ -268,12 +280,7 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                 ):
                     raise refused_grouping(part.span)
                 if plan.snapshot and not plan.of_tables and part.function.duckdb is None:
-                    raise UserError(
-                        SqlState.FEATURE_NOT_SUPPORTED,
-                        f"{part.function.name} is not supported in a query of materialized views",
-                        hint="Compute it in the view's own query.",
-                        span=part.span,
-                    )
+                    raise _refused_by_views(part, plan)
                 windowed = isinstance(node, Aggregate) and bool(window_groups(node))
                 if part.distinct and windowed and not plan.snapshot and part.function.name != "COUNT":
                     raise UserError(

@@ -30,14 +30,15 @@ from headrace.core.signals import Signal
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 from headrace.session.auditing import audited, refused_check
+from headrace.session.checking import EXISTING, CheckedStatements
 from headrace.sql import parse, parse_each
 from headrace.sql.ast import Statement
 from headrace.sql.statements.query import SelectStatement
 from headrace.sql.statements.session import Use
-from headrace.statements.base import Execution, Outcome, Services, UncheckedError
+from headrace.statements.base import Execution, Outcome, Services
 from headrace.statements.completion import Completion, complete
 from headrace.statements.copying import file_for
-from headrace.statements.desired_state import DesiredState, Plan, PlanStep, UnknownResultError
+from headrace.statements.desired_state import DesiredState, Plan
 from headrace.statements.language import Language, language
 from headrace.statements.registry import check, execute
 from headrace.statements.select import columns_of
@@ -49,9 +50,6 @@ STATEMENTS_MAX = 10_000
 """Of one plan."""
 DIAGNOSTICS_MAX = 100
 """Of one text; there is no end to what can be wrong with one of megabytes."""
-
-_MISSING = frozenset(state for state in SqlState if state.name.endswith("_NOT_FOUND"))
-_EXISTING = frozenset(state for state in SqlState if state.name.startswith("DUPLICATE_"))
 
 
 @dataclass(frozen=True)
@@ -105,38 +103,21 @@ class StatementService:
     ) -> list[Diagnostic]:
         """Return the errors of the statements of `text`, the first `DIAGNOSTICS_MAX`; nothing is run, and only the catalog is read.
 
-        A statement sees what those before it would have made, as far as that is known without running them. After one of which it is
-        not, nobody is told that something does not exist. What exists already is a warning. Raises HeadraceError for the session's
-        organization and role.
+        What exists already is a warning. Raises HeadraceError for the session's organization and role.
         """
-        services = replace(self._services, catalog=self._services.catalog.draft())
         statements = parse_each(text)
         diagnostics: list[Diagnostic] = []
-        is_known, has_context = True, False
+        checked: CheckedStatements | None = None
         while len(diagnostics) < DIAGNOSTICS_MAX:
             statement = await asyncio.to_thread(next, statements, None)
             if statement is None:
                 break
-            if not has_context:
-                context, has_context = self._begun(context, principal, statement, checking=True), True
-            if isinstance(statement, UserError):
-                diagnostics.append(statement.diagnostic())
-                is_known = False
-                continue
-            run = Execution(services, principal, context, files=files, checking=True)
-            try:
-                context = await check(statement, run)
-            except UncheckedError:
-                is_known = False
-            except HeadraceError as error:
-                error.span = error.span or statement.span
-                if error.state is SqlState.INSUFFICIENT_PRIVILEGE:
-                    self._audit.record(refused_check(statement, principal, run.role))
-                if is_known or error.state not in _MISSING:
-                    severity = "warning" if error.state in _EXISTING else "error"
-                    diagnostics.append(replace(error.diagnostic(), severity=severity))
-                is_known = is_known and error.state in _EXISTING
-        return diagnostics
+            checked = checked or self._checked(principal, context, files, statement)
+            diagnostics += await checked.errors(statement, check)
+        return [
+            replace(each, severity="warning") if SqlState(each.sqlstate) in EXISTING else each
+            for each in diagnostics
+        ]
 
     async def plan(
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
@@ -147,41 +128,19 @@ class StatementService:
         What exists in a database that the text creates, and is not in the text, has a step that drops it. Raises HeadraceError for the
         session's organization and role.
         """
-        services = replace(self._services, catalog=self._services.catalog.draft())
         desired = DesiredState(self._services.catalog.snapshot())
         statements = await asyncio.to_thread(lambda: list(islice(parse_each(text), STATEMENTS_MAX + 1)))
-        first = statements[0] if statements else None
-        context = self._begun(context, principal, first, checking=True)
-        steps: list[PlanStep] = []
+        checked = self._checked(principal, context, files, statements[0] if statements else None)
         diagnostics: list[Diagnostic] = []
-        is_known = True
         for statement in statements:
-            if isinstance(statement, UserError):
-                diagnostics.append(statement.diagnostic())
-                is_known = False
-                continue
-            run = Execution(services, principal, context, files=files, checking=True)
-            try:
-                step, context = await desired.step(statement, run)
-                steps += [step] if step is not None else []
-            except UnknownResultError as unknown:
-                steps.append(unknown.step)
-                is_known = False
-            except HeadraceError as error:
-                error.span = error.span or statement.span
-                if error.state is SqlState.INSUFFICIENT_PRIVILEGE:
-                    self._audit.record(refused_check(statement, principal, run.role))
-                if is_known or error.state not in _MISSING:
-                    diagnostics.append(error.diagnostic())
-                else:
-                    steps.append(desired.unknown(statement, run))
+            diagnostics += await checked.errors(statement, desired.add, desired.add_uncertain)
         if len(statements) > STATEMENTS_MAX:
             diagnostics.append(_too_many_statements())
         if diagnostics:
             # What is missing in the text may be in the statement that is wrong.
-            return Plan(tuple(steps), tuple(diagnostics[:DIAGNOSTICS_MAX]))
-        run = Execution(self._services, principal, context, checking=True)
-        return Plan((*steps, *await asyncio.to_thread(lambda: list(desired.surplus(run)))))
+            return Plan(tuple(desired.steps), tuple(diagnostics[:DIAGNOSTICS_MAX]))
+        run = Execution(self._services, principal, checked.context, checking=True)
+        return Plan((*desired.steps, *await asyncio.to_thread(lambda: list(desired.surplus(run)))))
 
     async def complete(
         self, text: str, offset: int, *, principal: Principal, context: SessionContext
@@ -344,6 +303,18 @@ class StatementService:
             self._audit.record(
                 audited(statement, run.principal, run.role, state, began=began, statement_id=identifier)
             )
+
+    def _checked(
+        self,
+        principal: Principal,
+        context: SessionContext,
+        files: Mapping[str, bytes],
+        first: Statement | UserError | None,
+    ) -> CheckedStatements:
+        """Return what looks at the statements of a text from the `first` one on. Raises HeadraceError for the organization and the role."""
+        services = replace(self._services, catalog=self._services.catalog.draft())
+        context = self._begun(context, principal, first, checking=True)
+        return CheckedStatements(services, principal, context, files, self._audit)
 
     def _begun(
         self,

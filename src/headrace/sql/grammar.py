@@ -181,10 +181,12 @@ def _parts(text: str, tokens: list[Token]) -> Iterable[list[Token]]:
 
 
 def _unknown(cursor: Cursor, words: list[str]) -> UserError:
+    written = _leading_words(cursor)
     for length in range(len(words), 0, -1):
         start = " ".join(words[:length])
         if start in NOT_SUPPORTED:
-            return cursor.unsupported(NOT_SUPPORTED[start] or start, hint=HINTS.get(start), words=length)
+            named = NOT_SUPPORTED[start] or " ".join(written[:length])
+            return cursor.unsupported(named, hint=HINTS.get(start), words=length)
     known = sorted({" ".join(start) for start in GRAMMAR if start[-1] not in _UNSHOWN})
     first = words[0] if words else ""
     foreign = _foreign(cursor, words, known)
@@ -193,9 +195,9 @@ def _unknown(cursor: Cursor, words: list[str]) -> UserError:
     same_verb = [start.partition(" ")[2] for start in known if start.startswith(first + " ")]
     if same_verb:
         cursor.index += 1
-        hint = _object_hint(cursor, first, words[1:], same_verb)
+        hint = _object_hint(cursor, written[0], words[1:], same_verb)
         what = f"one of {', '.join(same_verb)}" if len(same_verb) > 1 else same_verb[0]
-        return cursor.error(f"{what} after {first}", hint=hint)
+        return cursor.error(f"{what} after {written[0]}", hint=hint)
     return cursor.error("a statement", hint=_nearest(" ".join(words[:2]) or first, known, first))
 
 
@@ -207,7 +209,9 @@ def _foreign(cursor: Cursor, words: list[str], known: list[str]) -> UserError | 
             continue
         hint = remedy(Place.STATEMENT, start)
         if hint is not None:
-            return cursor.error_at(f"{start} is not a statement of this language", hint=hint, words=length)
+            # The user's own words: SHOW is read as LIST.
+            written = " ".join(_leading_words(cursor)[:length])
+            return cursor.error_at(f"{written} is not a statement of this language", hint=hint, words=length)
     return None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -31,9 +32,9 @@ from headrace.catalog.objects import (
 from headrace.catalog.state import CatalogState
 from headrace.connectors.registry import connector
 from headrace.connectors.schema_registry.options import TYPES
-from headrace.core.errors import Span
+from headrace.core.errors import Span, UserError
 from headrace.core.names import Identifier, QualifiedName, RelationName, path_text, printed
-from headrace.core.properties import MASKED, PropertyReader, Scope, Specs, of_scope
+from headrace.core.properties import MASKED, PropertyReader, Scope, Specs, of_scope, stored
 from headrace.sql import parse
 from headrace.sql.ast import Properties, Property
 from headrace.sql.statements.alter import DescribeAs
@@ -366,18 +367,19 @@ def _of_object(item: Any, kind: str, path: tuple[str, ...], run: Execution) -> D
             registry = {dialect.SCHEMA_REGISTRY.name: store.schema_registry}
             of_store: dict[str, str | None] = {
                 dialect.TYPE.name: descriptor.type.upper(),
-                **store.properties,
+                **_without_defaults(store.properties, descriptor.properties, descriptor.read),
                 **registry,
             }
             properties, hidden = _without_secrets(of_store, descriptor.properties, store.secrets)
             text = CreateStore(_NOWHERE, "", Identifier(store.name), properties).sql()
         case RegistryFacts():
             opened = run.catalog.opened_registry(item)
+            of_type = TYPES[item.type]
             of_registry: dict[str, str | None] = {
-                dialect.TYPE.name: TYPES[item.type].type.upper(),
-                **opened.properties,
+                dialect.TYPE.name: of_type.type.upper(),
+                **_without_defaults(opened.properties, of_type.properties, of_type.read),
             }
-            properties, hidden = _without_secrets(of_registry, TYPES[item.type].properties, item.secrets)
+            properties, hidden = _without_secrets(of_registry, of_type.properties, item.secrets)
             text = CreateSchemaRegistry(_NOWHERE, "", Identifier(item.name), properties).sql()
         case SecretFacts():
             of_secret = {"type": item.type, SECRET_STRING: MASKED, "description": item.description}
@@ -401,6 +403,19 @@ def _of_object(item: Any, kind: str, path: tuple[str, ...], run: Execution) -> D
             )
     note = f"secrets are not exported: replace {MASKED} of {', '.join(hidden)}" if hidden else None
     return Definition(kind, path, text, note)
+
+
+def _without_defaults(
+    given: Mapping[str, str], specs: Specs, read: Callable[[PropertyReader], Mapping[str, str]]
+) -> Mapping[str, str]:
+    """Return the properties without those that have the same value if they are not written: `read` adds the defaults."""
+    kept = dict(given)
+    for name in given:
+        fewer = {other: value for other, value in kept.items() if other != name}
+        with suppress(UserError):
+            if read(PropertyReader(stored(fewer), specs, what="an object")) == given:
+                kept = fewer
+    return kept
 
 
 def _without_secrets(

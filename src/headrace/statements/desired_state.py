@@ -106,33 +106,27 @@ class _Verdict:
 _LEAVE = _Verdict(Action.LEAVE)
 
 
-class UnknownResultError(Exception):
-    """The `step` creates an object whose columns, for example, are known only afterwards."""
-
-    def __init__(self, step: PlanStep) -> None:
-        super().__init__(step.name)
-        self.step = step
-
-
 @dataclass
 class DesiredState:
     """The desired state while its statements are read: `state` is the catalog before the first one.
 
-    `databases` are those that the text creates: it describes all that is in them. `desired` are the ids of what it describes.
+    `steps` are those of the statements so far. `databases` are those that the text creates: it describes all that is in them. `desired` are
+    the ids of what it describes.
     """
 
     state: CatalogState
+    steps: list[PlanStep] = field(default_factory=list)
     databases: list[str] = field(default_factory=list)
     desired: set[str] = field(default_factory=set)
 
-    async def step(self, statement: Statement, run: Execution) -> tuple[PlanStep | None, SessionContext]:
-        """Return the step that a statement requires, None for USE, and the context after the statement.
+    async def add(self, statement: Statement, run: Execution) -> SessionContext:
+        """Add the step that a statement requires, none for USE, and return the context after the statement.
 
-        Raises HeadraceError for a statement that would fail, or that does not describe a state. Raises UnknownResultError with the step
-        if the result of the statement, which later statements may name, is not known before it runs.
+        Raises HeadraceError for a statement that would fail, or that does not describe a state. Raises UncheckedError if the result of the
+        statement, which later statements may name, is not known before it runs.
         """
         if isinstance(statement, Use):
-            return None, await check(statement, run)
+            return await check(statement, run)
         compared = statement.create if isinstance(statement, ReplaceRelation) else statement
         if type(compared) not in _COMPARED:
             words = " ".join(statement.text.split()[:2]).upper()
@@ -148,16 +142,21 @@ class DesiredState:
         context = run.context
         if verdict is not None:
             new = _selected(compared, run)
-            step = PlanStep(
-                verdict.action, kind, name, verdict.statement, context, verdict.notes, statement.span
+            self.steps.append(
+                PlanStep(
+                    verdict.action, kind, name, verdict.statement, context, verdict.notes, statement.span
+                )
             )
-            return step, new
+            return new
         _refuse_placeholders(compared)
         step = PlanStep(Action.CREATE, kind, name, statement.text, context, span=statement.span)
         try:
-            return step, await check(compared, run)
+            context = await check(compared, run)
         except UncheckedError:
-            raise UnknownResultError(step) from None
+            self.steps.append(step)
+            raise
+        self.steps.append(step)
+        return context
 
     def _compared(self, statement: Statement, run: Execution) -> tuple[str, str, _Verdict | None]:
         """Return kind and name of the object that a statement describes, and the comparison; None if the object does not exist."""
@@ -191,11 +190,12 @@ class DesiredState:
             sinks = (run.catalog.relation(name) for name in target.sinks)
             self.desired.update(sink.id for sink in sinks if sink is not None)
 
-    def unknown(self, statement: Statement, run: Execution) -> PlanStep:
-        """Return the step of a statement that names what an earlier one creates with a result that is not known yet."""
+    def add_uncertain(self, statement: Statement, run: Execution) -> None:
+        """Add the step of a statement that names what an earlier one creates with a result that is not known yet."""
         words = " ".join(statement.text.split()[:2]).lower()
         note = "checked when it runs: it depends on a statement before it"
-        return PlanStep(Action.CREATE, words, "", statement.text, run.context, (note,), statement.span)
+        step = PlanStep(Action.CREATE, words, "", statement.text, run.context, (note,), statement.span)
+        self.steps.append(step)
 
     def surplus(self, run: Execution) -> Iterator[PlanStep]:
         """Yield the steps that drop what exists in the databases of the text and is not in it: first the queries end."""

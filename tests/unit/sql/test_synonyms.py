@@ -45,6 +45,10 @@ REFUSED = [
     ("SELECT 1 FROM s JOIN t ON a = b GROUP BY TUMBLE(ts, INTERVAL '1' DAY)", "0A000", "over one relation"),
     ("SELECT 1 FROM s GROUP BY TUMBLE(t, INTERVAL '1' DAY), TUMBLE(t, INTERVAL '1' HOUR)", "0A000", "supported once"),
     ("SELECT 1 FROM s GROUP BY TUMBLE(ts, INTERVAL '9999' DAY)", "53000", "3660 days"),
+    ("show create table t", "42601", "SHOW CREATE is not a statement"),
+    ("LIST CREATE TABLE t", "42601", "LIST CREATE is not a statement"),
+    ("SHOW NOTHING", "42601", "after SHOW, found"),
+    ("SHOW METRICS INTEGRATIONS", "0A000", "SHOW METRICS INTEGRATIONS"),
 ]  # fmt: skip
 
 

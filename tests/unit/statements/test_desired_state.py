@@ -10,6 +10,7 @@ from headrace.catalog.access import Grant, Privilege
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
 from headrace.sql import parse
+from headrace.sql.statements.store import CreateStore
 from headrace.statements.base import Execution, Services
 from headrace.statements.definitions import Definition, definitions
 from headrace.statements.desired_state import Action, Plan
@@ -115,6 +116,22 @@ async def test_secrets_are_never_defined_and_their_placeholder_changes_nothing(s
     assert [item.message for item in elsewhere.diagnostics] == [
         "'confluent.password' is the placeholder of a secret, expected its value"
     ]
+
+
+async def test_defaults_are_left_out_of_definitions(session: Session) -> None:
+    (store,) = [item for item in session.catalog.stores() if item.name == "k"]
+    defaults = {
+        "kafka.sasl.hash_function": "NONE",
+        "tls.disabled": "FALSE",
+        "tls.verify_server_hostname": "TRUE",
+    }
+    kept = {"uris": "127.0.0.1:9092"}
+    for changed in ({}, {"tls.disabled": "TRUE"}):
+        session.catalog.update_store(replace(store, properties={**kept, **defaults, **changed}))
+        (text,) = [text for text in texts(session, "shop") if text.startswith("CREATE STORE k ")]
+        [statement] = parse(text)
+        assert isinstance(statement, CreateStore)
+        assert dict(statement.properties.items()) == {"type": "KAFKA", **kept, **changed}
 
 
 async def test_only_the_owner_learns_whether_a_secret_is_another(session: Session) -> None:

@@ -55,6 +55,11 @@ async def test_rows_of_constants_fit(session: Session, text: str) -> None:
             "0A000",
             "cannot read a relation",
         ),
+        (
+            " (city, id) VALUES ('x', ARRAY[1])",
+            "0A000",
+            "ARRAY is not supported in a query without a relation",
+        ),
         (f" (city) VALUES {', '.join(['(1)'] * 501)}", "53000", "at most 500 rows, found 501"),
     ],
 )

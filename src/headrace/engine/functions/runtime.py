@@ -8,11 +8,10 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import pyarrow
 import structlog
 
+from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
@@ -278,18 +278,10 @@ class FunctionRuntime:
                 f"the code of the function {function.signature} no longer exists",
                 hint="Create it again with the same code, then RESTART the query.",
             )
-        unfinished: Path | None = None
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            # A name of its own, since several threads may write the same code. Only this user may read such a file.
-            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-                unfinished = Path(file.name)
-                file.write(content)
-            unfinished.replace(path)
+            write_atomically(path, content, mode=0o600)
         except OSError as error:
-            if unfinished is not None:
-                with suppress(OSError):
-                    unfinished.unlink()
             raise ExternalError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
                 f"the file of a function cannot be written into functions/ in the data directory: {error.strerror}",

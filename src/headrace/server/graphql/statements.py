@@ -11,7 +11,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.server.graphql.errors import RefusedError, refused, too_busy
 from headrace.server.graphql.reading import SESSION_ID
 from headrace.server.rest.answers import Failed, Streaming, Succeeded, page_count
-from headrace.server.rest.runs import StatementRun
+from headrace.server.rest.runs import StatementRun, Work
 from headrace.server.turns import NoTurnError
 
 POLL_HOLD_S = 1.0
@@ -97,11 +97,7 @@ def submitted(info: Info, statement: str, names: ContextInput | None) -> Stateme
     operation = info.context
     try:
         run: StatementRun = operation.runs.submit(
-            statement,
-            operation.principal,
-            session_context(names, operation.session),
-            session_id=SESSION_ID,
-            files={},
+            Work(statement, operation.principal, session_context(names, operation.session), SESSION_ID)
         )
     except NoTurnError:
         operation.metrics.turned_away()

@@ -18,7 +18,7 @@ from headrace.server.dataplane.tickets import TicketOffice
 from headrace.server.mcp.answers import RefusedError, Rows, refused
 from headrace.server.ports import LiveResult
 from headrace.server.rest.answers import Failed, Streaming, Succeeded
-from headrace.server.rest.runs import StatementRun, StatementRuns
+from headrace.server.rest.runs import StatementRun, StatementRuns, Work
 from headrace.server.turns import NoTurnError
 from headrace.sql import parse
 from headrace.sql.ast import Statement
@@ -72,7 +72,7 @@ class ToolStatements:
         RefusedError."""
         bounds = limits or self.limits()
         try:
-            run = self._runs.submit(text, caller.principal, caller.context, session_id=SESSION_ID, files={})
+            run = self._runs.submit(Work(text, caller.principal, caller.context, SESSION_ID))
         except NoTurnError:
             raise _too_busy() from None
         answer = await run.answer(bounds.seconds)
@@ -98,9 +98,7 @@ class ToolStatements:
         """Return the errors of statements, which are not run. Raises RefusedError."""
         try:
             async with asyncio.timeout(self._settings.mcp_seconds_max):
-                return await self._runs.check(
-                    text, caller.principal, caller.context, session_id=SESSION_ID, files={}
-                )
+                return await self._runs.check(Work(text, caller.principal, caller.context, SESSION_ID))
         except NoTurnError:
             raise _too_busy() from None
         except TimeoutError:

@@ -32,7 +32,7 @@ from headrace.server.rest.answers import (
     planned,
     under_way,
 )
-from headrace.server.rest.runs import StatementRun, StatementRuns
+from headrace.server.rest.runs import StatementRun, StatementRuns, Work
 from headrace.server.rest.shapes import (
     COMPLETION,
     OF_CHECKS,
@@ -80,15 +80,9 @@ def router(plane: ControlPlane) -> APIRouter:
         responses=OF_STATEMENTS,
     )
     async def submit(request: Request) -> Response:
-        submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
+        work = await _work(plane, request)
         with _admitted(plane):
-            run = plane.runs.submit(
-                submitted.request.statement,
-                principal_of(request),
-                submitted.request.context,
-                session_id=submitted.request.parameters.session_id or "",
-                files=submitted.files,
-            )
+            run = plane.runs.submit(work)
         answer = await run.answer(plane.settings.statement_timeout_ms / 1000)
         return _response(plane, request, run, answer, partition=0)
 
@@ -128,15 +122,9 @@ def _add_checks(routes: APIRouter, plane: ControlPlane) -> None:
         responses=OF_CHECKS,
     )
     async def validate(request: Request) -> Response:
-        submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
+        work = await _work(plane, request)
         with _admitted(plane):
-            problems = await plane.runs.check(
-                submitted.request.statement,
-                principal_of(request),
-                submitted.request.context,
-                session_id=submitted.request.parameters.session_id or "",
-                files=submitted.files,
-            )
+            problems = await plane.runs.check(work)
         return checked(problems)
 
     @routes.post(
@@ -146,15 +134,9 @@ def _add_checks(routes: APIRouter, plane: ControlPlane) -> None:
         responses=OF_PLANS,
     )
     async def plan(request: Request) -> Response:
-        submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
+        work = await _work(plane, request)
         with _admitted(plane):
-            steps = await plane.runs.plan(
-                submitted.request.statement,
-                principal_of(request),
-                submitted.request.context,
-                session_id=submitted.request.parameters.session_id or "",
-                files=submitted.files,
-            )
+            steps = await plane.runs.plan(work)
         return planned(steps)
 
 
@@ -183,6 +165,14 @@ def _add_language(routes: APIRouter, plane: ControlPlane) -> None:
     @routes.get("/language", summary="The language as data, for editors", responses=OF_LANGUAGE)
     async def language() -> Response:
         return described(await plane.runs.language())
+
+
+async def _work(plane: ControlPlane, request: Request) -> Work:
+    """Return the submitted text. Raises HTTPException 400 if it cannot be read."""
+    submitted = await read_submission(request, bytes_max=plane.settings.request_bytes_max)
+    asked = submitted.request
+    session_id = asked.parameters.session_id or ""
+    return Work(asked.statement, principal_of(request), asked.context, session_id, submitted.files)
 
 
 def _response(

@@ -6,10 +6,11 @@ import asyncio
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -29,6 +30,8 @@ from headrace.statements.language import Language
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 KEPT_MAX = 256
 KEPT_S = 600.0
 KEPT_ROWS_MAX = 250_000
@@ -36,14 +39,23 @@ KEPT_ROWS_MAX = 250_000
 one is kept whatever its size."""
 
 
+class _Answering(Protocol[T_co]):
+    """A function of `StatementRunner` that answers about a text without running it."""
+
+    async def __call__(
+        self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
+    ) -> T_co: ...
+
+
 @dataclass(frozen=True)
-class _Work:
-    """A text to run, with its principal and files."""
+class Work:
+    """A text with its principal, its session and the files that came with it."""
 
     text: str = field(repr=False)
     principal: Principal
     context: SessionContext
-    files: Mapping[str, bytes] = field(repr=False)
+    session_id: str
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 @dataclass
@@ -88,61 +100,24 @@ class StatementRuns:
         self._runs: OrderedDict[str, StatementRun] = OrderedDict()
         self._turns = turns
 
-    def submit(
-        self,
-        text: str,
-        principal: Principal,
-        context: SessionContext,
-        *,
-        session_id: str,
-        files: Mapping[str, bytes],
-    ) -> StatementRun:
-        """Start `text`, which came with `files`, when it is its session's turn; raises NoTurnError when too many wait already."""
-        turn = self._turns.turn((principal.user, session_id))
+    def submit(self, work: Work) -> StatementRun:
+        """Start a text when it is its session's turn; raises NoTurnError when too many wait already."""
+        principal = work.principal
+        turn = self._turn(work)
         self._forget(principal.user)
         envelope = Envelope(str(uuid.uuid4()), int(time.time()))
-        task = asyncio.create_task(
-            self._in_turn(turn, envelope.statement_id, _Work(text, principal, context, files))
-        )
+        task = asyncio.create_task(self._in_turn(turn, envelope.statement_id, work))
         run = StatementRun(envelope, principal, task)
         self._runs[envelope.statement_id] = run
         return run
 
-    async def check(
-        self,
-        text: str,
-        principal: Principal,
-        context: SessionContext,
-        *,
-        session_id: str,
-        files: Mapping[str, bytes],
-    ) -> list[Diagnostic]:
-        """Check `text` in its session's turn, without running it, and return its errors; raises NoTurnError."""
-        async with self._turns.turn((principal.user, session_id)):
-            try:
-                return await self._statements.check(text, principal=principal, context=context, files=files)
-            except HeadraceError as error:
-                return [error.diagnostic()]
-            except Exception:  # noqa: BLE001 - a defect of ours, which is logged
-                return [broke("check_broke")]
+    async def check(self, work: Work) -> list[Diagnostic]:
+        """Check a text in its session's turn, without running it, and return its errors; raises NoTurnError."""
+        return await self._unrun(work, self._statements.check, lambda error: [error])
 
-    async def plan(
-        self,
-        text: str,
-        principal: Principal,
-        context: SessionContext,
-        *,
-        session_id: str,
-        files: Mapping[str, bytes],
-    ) -> Plan:
-        """Compare the state that `text` describes with what exists, in its session's turn; raises NoTurnError."""
-        async with self._turns.turn((principal.user, session_id)):
-            try:
-                return await self._statements.plan(text, principal=principal, context=context, files=files)
-            except HeadraceError as error:
-                return Plan((), (error.diagnostic(),))
-            except Exception:  # noqa: BLE001 - a defect of ours, which is logged
-                return Plan((), (broke("plan_broke"),))
+    async def plan(self, work: Work) -> Plan:
+        """Compare the state that a text describes with what exists, in its session's turn; raises NoTurnError."""
+        return await self._unrun(work, self._statements.plan, lambda error: Plan((), (error,)))
 
     async def complete(
         self, text: str, offset: int, principal: Principal, context: SessionContext, *, session_id: str
@@ -199,7 +174,22 @@ class StatementRuns:
             rows -= self._runs[identifier].kept_rows
             del self._runs[identifier]
 
-    async def _in_turn(self, turn: AbstractAsyncContextManager[None], identifier: str, work: _Work) -> Answer:
+    def _turn(self, work: Work) -> AbstractAsyncContextManager[None]:
+        return self._turns.turn((work.principal.user, work.session_id))
+
+    async def _unrun(self, work: Work, answer: _Answering[T], failed: Callable[[Diagnostic], T]) -> T:
+        """Return the answer about a text that is not run, in its session's turn; `failed` is the answer with an error alone."""
+        async with self._turn(work):
+            try:
+                return await answer(
+                    work.text, principal=work.principal, context=work.context, files=work.files
+                )
+            except HeadraceError as error:
+                return failed(error.diagnostic())
+            except Exception:  # noqa: BLE001 - a defect of ours, which is logged
+                return failed(broke("statement_broke"))
+
+    async def _in_turn(self, turn: AbstractAsyncContextManager[None], identifier: str, work: Work) -> Answer:
         try:
             async with turn:
                 return await self._run(identifier, work)
@@ -207,7 +197,7 @@ class StatementRuns:
             self._metrics.turned_away()
             return TurnedAway()
 
-    async def _run(self, identifier: str, work: _Work) -> Answer:
+    async def _run(self, identifier: str, work: Work) -> Answer:
         # Every log line of the statement carries this id, which the client also receives.
         structlog.contextvars.bind_contextvars(request_id=identifier)
         start = time.perf_counter()
@@ -216,7 +206,7 @@ class StatementRuns:
         self._metrics.finished(sqlstate, time.perf_counter() - start)
         return answer
 
-    async def _answer(self, identifier: str, work: _Work) -> Answer:
+    async def _answer(self, identifier: str, work: Work) -> Answer:
         settled = partial(self._statements.settled, work.context, work.principal)
         try:
             executed = await self._statements.execute(
