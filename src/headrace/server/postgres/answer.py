@@ -41,20 +41,27 @@ class Answer:
     copy: CopyFormat | None = None
     _at: int = field(default=0, repr=False)
     _batches: AsyncIterator[LiveRows] | None = field(default=None, repr=False)
+    _has_ended: bool = field(default=False, repr=False)
 
     @property
     def held(self) -> int:
         """The number of rows in memory that were not read."""
         return len(self.rows) - self._at
 
+    @property
+    def is_over(self) -> bool:
+        """True if no row is left."""
+        return not self.held and (self.live is None or self._has_ended)
+
     async def more(self, most: int | None = None) -> Sequence[Sequence[Cell]]:
         """Return the next rows, `most` of them at most; none at the end. Raises HeadraceError."""
-        if not self.held and self.live is not None:
+        if not self.held and self.live is not None and not self._has_ended:
             if self._batches is None:
                 await self.live.started()
                 self._batches = aiter(self.live)
             batch = await anext(self._batches, None)
             self.rows, self._at = (batch.cells if batch is not None else ()), 0
+            self._has_ended = not self.rows
         start = self._at
         self._at = len(self.rows) if most is None else min(start + most, len(self.rows))
         rows = self.rows[start : self._at]
@@ -83,7 +90,6 @@ def first_words(text: str) -> list[str]:
     return words
 
 
-def is_cancellable(text: str) -> bool:
-    """True for a statement that changes nothing."""
-    first = first_words(text)[0]
-    return first in READING or first in PARTIAL
+def is_cancellable(first: Sequence[str]) -> bool:
+    """True for a statement with these first words that changes nothing."""
+    return first[0] in READING or first[0] in PARTIAL

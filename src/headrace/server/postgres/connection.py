@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import structlog
@@ -13,7 +14,7 @@ import structlog
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.server.postgres import messages
-from headrace.server.postgres.answer import HELD_ROWS_MAX, Answer, is_cancellable
+from headrace.server.postgres.answer import HELD_ROWS_MAX, Answer, first_words, is_cancellable
 from headrace.server.postgres.copy_format import CopyFormat
 from headrace.server.postgres.dispatch import Dispatch
 from headrace.server.postgres.errors import (
@@ -51,7 +52,11 @@ class Portal:
     answer: Answer | None = None
     hides_rows: bool = False
     sent: int = 0
-    is_over: bool = False
+
+    @cached_property
+    def is_cancellable(self) -> bool:
+        """True if the statement changes nothing."""
+        return is_cancellable(first_words(self.statement.text))
 
     @property
     def columns(self) -> tuple[Column, ...] | None:
@@ -242,7 +247,8 @@ class Connection:
         columns = None
         if statement.text:
             describing = self._dispatch.describe(statement.text, statement.blanks)
-            columns = await self._interruptible(describing, statement.text)
+            can_end = is_cancellable(first_words(statement.text))
+            columns = await self._interruptible(describing, is_cancellable=can_end)
         statement.hides_rows = columns is None
         if columns is None:
             self._wire.write(messages.NO_DATA)
@@ -263,7 +269,7 @@ class Connection:
         portal, self._pending = self._pending, None
         if portal is None:
             return
-        if portal.statement.text and portal.answer is None and is_cancellable(portal.statement.text):
+        if portal.statement.text and portal.answer is None and portal.is_cancellable:
             await self._run(portal)
         self._announce(portal)
 
@@ -318,7 +324,7 @@ class Connection:
     async def _run(self, portal: Portal) -> None:
         """Run the portal's statement, and keep its answer."""
         running = self._dispatch.run(portal.statement.text, portal.values)
-        answer = await self._interruptible(running, portal.statement.text)
+        answer = await self._interruptible(running, is_cancellable=portal.is_cancellable)
         portal.answer = answer
         if answer.notice:
             self._wire.write(messages.notice_response(PostgresError("00000", answer.notice)))
@@ -342,10 +348,9 @@ class Connection:
             return
         codecs = encoders(answer.columns, portal.formats_of(answer.columns))
         left = most or None
-        while not portal.is_over:
-            rows = await self._interruptible(self._more(answer, left), portal.statement.text)
+        while not answer.is_over:
+            rows = await self._more(answer, left)
             if not rows:
-                portal.is_over = True
                 break
             portal.sent += len(rows)
             for row in rows:
@@ -369,7 +374,8 @@ class Connection:
         self._wire.write(messages.copy_out(len(columns)))
         if copy.has_header:
             self._wire.write(messages.copy_data(copy.header(names)))
-        while rows := await self._interruptible(self._more(answer), portal.statement.text):
+        while not answer.is_over:
+            rows = await self._more(answer)
             portal.sent += len(rows)
             for row in rows:
                 await self._wire.write_rows(messages.copy_data(line(_encoded(row, codecs))))
@@ -381,7 +387,9 @@ class Connection:
         reason = self._dispatch.lost(answer)
         if reason is not None:
             raise PostgresError("42501", f"the result was ended: {reason}")
-        return await answer.more(most)
+        # Rows in memory are not waited for, and need no task.
+        more = answer.more(most)
+        return await (more if answer.held else self._interruptible(more, is_cancellable=True))
 
     def _refuse_many(self) -> None:
         held = sum(portal.answer.held for portal in self._portals.values() if portal.answer)
@@ -410,9 +418,9 @@ class Connection:
             raise PostgresError("34000", f"the portal {name[:100]!r} does not exist")
         return self._portals[name]
 
-    async def _interruptible(self, work: Coroutine[Any, Any, T], text: str) -> T:
-        """Await `work`, which a request to cancel, the time limit and a lost client end if the statement only reads."""
-        if not is_cancellable(text):
+    async def _interruptible(self, work: Coroutine[Any, Any, T], *, is_cancellable: bool) -> T:
+        """Await `work`, which a request to cancel, the time limit and a lost client end if it `is_cancellable`."""
+        if not is_cancellable:
             return await work
         task = asyncio.ensure_future(work)
         self._cancellable = task

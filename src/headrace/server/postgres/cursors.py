@@ -55,6 +55,11 @@ class Fetched(Answer):
     cursor: Cursor
     left: int | None
 
+    @property
+    def is_over(self) -> bool:
+        """True if no row is left of those that were asked for."""
+        return self.left == 0 or self.cursor.answer.is_over
+
     async def more(self, most: int | None = None) -> Sequence[Sequence[Cell]]:
         """Return the next rows; none at the end. Raises HeadraceError."""
         limits = [limit for limit in (most, self.left) if limit is not None]

@@ -73,7 +73,7 @@ class Dispatch:
         if answer is not None:
             return answer
         if first[0] in QUERIES:
-            return await self._query(text, values)
+            return await self._query(text, values, first)
         return await self._product(text, values, first)
 
     async def describe(self, text: str, values: Sequence[Bound]) -> tuple[Column, ...] | None:
@@ -114,16 +114,16 @@ class Dispatch:
             await cursors.close_all()
         return own
 
-    async def _query(self, text: str, values: Sequence[Bound]) -> Answer:
+    async def _query(self, text: str, values: Sequence[Bound], first: Sequence[str]) -> Answer:
         """Run a query of the product or of PostgreSQL's catalog."""
         if concerns_catalog(text):
             return await self._catalog(CatalogQuery(text, tuple(values)))
-        return await self._product(text, values, first_words(text))
+        return await self._product(text, values, first)
 
     async def _copy(self, text: str, values: Sequence[Bound]) -> Answer:
         copy = copy_of(text)
         with _moved_positions(copy.offset):
-            answer = await self._query(copy.query, values)
+            answer = await self._query(copy.query, values, ("SELECT",))
         answer.copy = copy.format
         return answer
 
@@ -131,7 +131,7 @@ class Dispatch:
         declaration, cursors = declaration_of(text), self.state.cursors
         cursors.check(declaration, self.state.transaction)
         with _moved_positions(declaration.offset):
-            answer = await self._query(declaration.query, values)
+            answer = await self._query(declaration.query, values, ("SELECT",))
         is_held = declaration.is_held
         await cursors.open(
             Cursor(
