@@ -70,8 +70,8 @@ def test_a_named_cursor_of_psycopg(door: Served) -> None:
                 cursor.itersize = 2
                 cursor.execute(QUERY.encode())
                 assert [column.name for column in cursor.description or ()] == ["n"]
-                found = connection.execute("SELECT name, is_holdable FROM pg_cursors").fetchall()
-                assert found == [("Part", False)]
+                listed = connection.execute("SELECT name, is_holdable FROM pg_cursors").fetchall()
+                assert listed == [("Part", False)]
                 assert cursor.fetchone() == (1,)
                 assert cursor.fetchmany(5) == [(2,), (3,)]
                 assert cursor.fetchmany(5) == []

@@ -47,8 +47,8 @@ def test_rows_in_the_text_format() -> None:
 
 def test_rows_in_the_csv_format() -> None:
     statement = "COPY t TO STDOUT (FORMAT csv)"
-    rows: list[Cells] = [[b"x", None], [b"", b"a,b"], [b'say "hi"', b"two\nlines"], [b"\\.", b"cr\r"]]
-    assert lines(statement, *rows) == b'x,\n"","a,b"\n"say ""hi""","two\nlines"\n\\.,"cr\r"\n'
+    rows: list[Cells] = [[b"x", None], [b"", b"a,b"], [b'the "x"', b"two\nlines"], [b"\\.", b"cr\r"]]
+    assert lines(statement, *rows) == b'x,\n"","a,b"\n"the ""x""","two\nlines"\n\\.,"cr\r"\n'
     assert lines(statement, [b"\\."], columns=("a",)) == b'"\\."\n'
     other = "COPY t TO STDOUT (FORMAT 'csv', DELIMITER ';', QUOTE '''', ESCAPE '\\', NULL 'NULL')"
     assert lines(other, [b"it's \\", None], [b"NULL", b"a,b"]) == b"'it\\'s \\\\';NULL\n'NULL';a,b\n"

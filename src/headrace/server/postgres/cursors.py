@@ -19,7 +19,7 @@ _OTHER_DIRECTIONS = frozenset({"PRIOR", "FIRST", "LAST", "ABSOLUTE", "RELATIVE",
 
 @dataclass(frozen=True)
 class Declaration:
-    """A DECLARE; its query begins at `offset` of the statement. With `is_held`, the cursor outlives its transaction."""
+    """A DECLARE; its query starts at `offset` of the statement. With `is_held`, the cursor outlives its transaction."""
 
     name: str
     query: str

@@ -103,5 +103,5 @@ class WordReader:
 
     def unexpected(self, expected: str) -> PostgresError:
         """Return the error of another word than expected."""
-        found = self._tokens[self._at].group()[:100] if self.left else "the end"
-        return PostgresError("42601", f"expected {expected}, found {found}", position=self.offset + 1)
+        received = self._tokens[self._at].group()[:100] if self.left else "the end"
+        return PostgresError("42601", f"expected {expected}, found {received}", position=self.offset + 1)
