@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import cache
 from typing import Literal
 
 from headrace.analyzer.expressions import ColumnReference, Expression, Over, SortKey
@@ -162,11 +163,7 @@ class LogicalNode:
     @property
     def inputs(self) -> tuple[LogicalNode, ...]:
         """The nodes that this one reads."""
-        return tuple(
-            value
-            for item in fields(self)  # type: ignore[arg-type]
-            for value in _nodes(getattr(self, item.name))
-        )
+        return tuple(value for name in _field_names(type(self)) for value in _nodes(getattr(self, name)))
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:
@@ -177,6 +174,12 @@ class LogicalNode:
     def schema(self) -> Schema:
         """The columns, in order."""
         return Schema(tuple(column for source in self.sources for column in source.schema.columns))
+
+
+@cache
+def _field_names(kind: type[LogicalNode]) -> tuple[str, ...]:
+    """Return the names of a node's fields. `dataclasses.fields` computes them anew at each of the thousand visits of a short query."""
+    return tuple(item.name for item in fields(kind))  # type: ignore[arg-type]
 
 
 def _nodes(value: object) -> tuple[LogicalNode, ...]:
@@ -715,8 +718,8 @@ def walk(node: LogicalNode) -> Iterator[LogicalNode]:
 
 def expressions(node: LogicalNode) -> Iterator[Expression]:
     """Yield the expressions that a node itself computes, compares or sorts by, without those of the nodes below it."""
-    for item in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, item.name)
+    for name in _field_names(type(node)):
+        value = getattr(node, name)
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, Expression):
                 yield part
@@ -731,10 +734,10 @@ def expressions(node: LogicalNode) -> Iterator[Expression]:
 def transform(node: LogicalNode, change: Callable[[LogicalNode], LogicalNode]) -> LogicalNode:
     """Return a copy with `change` applied to every node, lowest first."""
     updates: dict[str, object] = {}
-    for item in fields(node):  # type: ignore[arg-type]
-        value = getattr(node, item.name)
+    for name in _field_names(type(node)):
+        value = getattr(node, name)
         if isinstance(value, LogicalNode):
-            updates[item.name] = transform(value, change)
+            updates[name] = transform(value, change)
         elif isinstance(value, tuple) and any(isinstance(part, LogicalNode) for part in value):
-            updates[item.name] = tuple(transform(part, change) for part in value)
+            updates[name] = tuple(transform(part, change) for part in value)
     return change(replace(node, **updates)) if updates else change(node)  # type: ignore[type-var]

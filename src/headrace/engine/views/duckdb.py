@@ -132,6 +132,9 @@ class DuckDbViews:
     ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
         @contextmanager
         def fetch(_left: Left) -> Iterator[Iterator[ViewRows]]:
+            if not reads:
+                yield iter(())
+                return
             cursor = self._database.cursor()
             try:
                 # One transaction, so that all views are of one moment; closing the cursor ends it.

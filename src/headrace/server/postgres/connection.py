@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import structlog
@@ -13,7 +14,8 @@ import structlog
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
 from headrace.server.postgres import messages
-from headrace.server.postgres.answer import Answer, reads
+from headrace.server.postgres.answer import HELD_ROWS_MAX, Answer, first_words, is_cancellable
+from headrace.server.postgres.copy_format import CopyFormat
 from headrace.server.postgres.dispatch import Dispatch
 from headrace.server.postgres.errors import (
     FatalError,
@@ -23,7 +25,7 @@ from headrace.server.postgres.errors import (
 )
 from headrace.server.postgres.messages import Fields, decoded
 from headrace.server.postgres.parameters import Bound, Prepared, prepared
-from headrace.server.postgres.types import TEXT, Column, encoders, parameter
+from headrace.server.postgres.types import TEXT, Cell, Codecs, Column, encoders, parameter
 from headrace.server.postgres.variables import REPORTED
 from headrace.server.postgres.wire import Wire
 from headrace.sql.splitting import split
@@ -35,10 +37,9 @@ STATEMENTS_MAX = 1024
 PORTALS_MAX = 64
 """Prepared statements and portals of a connection."""
 
-HELD_ROWS_MAX = 250_000
-"""Rows of results that a connection has suspended."""
-
 _CANCELLED = "57014"
+_COUNTED = ("SELECT", "FETCH")
+"""Tags that end with the number of rows."""
 
 
 @dataclass
@@ -51,12 +52,16 @@ class Portal:
     answer: Answer | None = None
     hides_rows: bool = False
     sent: int = 0
-    is_over: bool = False
+
+    @cached_property
+    def is_cancellable(self) -> bool:
+        """True if the statement changes nothing."""
+        return is_cancellable(first_words(self.statement.text))
 
     @property
     def columns(self) -> tuple[Column, ...] | None:
-        """The columns of the answer; None if it has none, or before the statement ran."""
-        return self.answer.columns if self.answer is not None else None
+        """The columns of the answer; None if it has none or copies them, or before the statement ran."""
+        return self.answer.columns if self.answer is not None and self.answer.copy is None else None
 
     def formats_of(self, columns: tuple[Column, ...]) -> list[int]:
         """Return the format of each column. Raises PostgresError 08P01 for another number of formats than of columns."""
@@ -123,9 +128,8 @@ class Connection:
 
     async def close(self) -> None:
         """End all results."""
-        for portal in self._portals.values():
-            await self._close_answer(portal)
-        self._portals.clear()
+        await self._close_portals()
+        await self._dispatch.state.cursors.close_all()
 
     # --- messages
 
@@ -155,7 +159,7 @@ class Connection:
 
     async def _ready(self) -> None:
         if self._dispatch.state.transaction == "I":
-            await self.close()
+            await self._close_portals()
         self.report()
         self._wire.write(messages.ready(self._dispatch.state.transaction))
         await self._wire.flush()
@@ -234,7 +238,7 @@ class Connection:
         kind, name = fields.bytes(1), fields.text()
         fields.end()
         if kind == b"P":
-            self._pending = self._portal(name)
+            self._describe_portal(name)
             return
         if kind != b"S":
             raise protocol_violation("expected the description of a statement or a portal")
@@ -243,11 +247,21 @@ class Connection:
         columns = None
         if statement.text:
             describing = self._dispatch.describe(statement.text, statement.blanks)
-            columns = await self._interruptible(describing, statement.text)
+            can_end = is_cancellable(first_words(statement.text))
+            columns = await self._interruptible(describing, is_cancellable=can_end)
         statement.hides_rows = columns is None
         if columns is None:
             self._wire.write(messages.NO_DATA)
         else:
+            self._wire.write(_description(columns, [0] * len(columns)))
+
+    def _describe_portal(self, name: str) -> None:
+        """Describe a cursor at once, and a portal as soon as it is known whether it is executed next."""
+        cursor = self._dispatch.state.cursors.find(name) if name not in self._portals else None
+        if cursor is None:
+            self._pending = self._portal(name)
+        else:
+            columns = cursor.answer.columns or ()
             self._wire.write(_description(columns, [0] * len(columns)))
 
     async def _describe_pending(self) -> None:
@@ -255,7 +269,7 @@ class Connection:
         portal, self._pending = self._pending, None
         if portal is None:
             return
-        if portal.statement.text and portal.answer is None and reads(portal.statement.text):
+        if portal.statement.text and portal.answer is None and portal.is_cancellable:
             await self._run(portal)
         self._announce(portal)
 
@@ -310,7 +324,7 @@ class Connection:
     async def _run(self, portal: Portal) -> None:
         """Run the portal's statement, and keep its answer."""
         running = self._dispatch.run(portal.statement.text, portal.values)
-        answer = await self._interruptible(running, portal.statement.text)
+        answer = await self._interruptible(running, is_cancellable=portal.is_cancellable)
         portal.answer = answer
         if answer.notice:
             self._wire.write(messages.notice_response(PostgresError("00000", answer.notice)))
@@ -326,25 +340,21 @@ class Connection:
     async def _send(self, portal: Portal, most: int) -> None:
         """Send the next rows of a portal, `most` at a time (0: all), and whether there may be more."""
         answer = portal.answer
+        if answer is not None and answer.copy is not None:
+            await self._copy_out(portal, answer, answer.copy)
+            return
         if answer is None or answer.columns is None or portal.hides_rows:
             self._wire.write(messages.command_complete(answer.tag if answer else ""))
             return
         codecs = encoders(answer.columns, portal.formats_of(answer.columns))
         left = most or None
-        while not portal.is_over:
-            rows = await self._interruptible(self._more(answer), portal.statement.text)
+        while not answer.is_over:
+            rows = await self._more(answer, left)
             if not rows:
-                portal.is_over = True
                 break
-            if left is not None and len(rows) > left:
-                answer.rows, rows = rows[left:], rows[:left]
             portal.sent += len(rows)
             for row in rows:
-                encoded = [
-                    None if cell is None else encode(cell if convert is None else convert(cell))
-                    for cell, (convert, encode) in zip(row, codecs, strict=True)
-                ]
-                await self._wire.write_rows(messages.data_row(encoded))
+                await self._wire.write_rows(messages.data_row(_encoded(row, codecs)))
             if left is not None:
                 left -= len(rows)
                 if left == 0:
@@ -353,21 +363,45 @@ class Connection:
                     return
             if answer.live is not None:
                 await self._wire.flush()
-        counted = f"{answer.tag} {portal.sent}" if answer.tag == "SELECT" else answer.tag
+        counted = f"{answer.tag} {portal.sent}" if answer.tag in _COUNTED else answer.tag
         self._wire.write(messages.command_complete(counted))
 
-    async def _more(self, answer: Answer) -> Any:
+    async def _copy_out(self, portal: Portal, answer: Answer, copy: CopyFormat) -> None:
+        """Send all rows of an answer as lines."""
+        columns = answer.columns or ()
+        names = [column.name for column in columns]
+        codecs, line = encoders(columns, [0] * len(columns)), copy.lines(names)
+        self._wire.write(messages.copy_out(len(columns)))
+        if copy.has_header:
+            self._wire.write(messages.copy_data(copy.header(names)))
+        while not answer.is_over:
+            rows = await self._more(answer)
+            portal.sent += len(rows)
+            for row in rows:
+                await self._wire.write_rows(messages.copy_data(line(_encoded(row, codecs))))
+            if answer.live is not None:
+                await self._wire.flush()
+        self._wire.write(messages.COPY_DONE + messages.command_complete(f"COPY {portal.sent}"))
+
+    async def _more(self, answer: Answer, most: int | None = None) -> Sequence[Sequence[Cell]]:
         reason = self._dispatch.lost(answer)
         if reason is not None:
             raise PostgresError("42501", f"the result was ended: {reason}")
-        return await answer.more()
+        # Rows in memory are not waited for, and need no task.
+        more = answer.more(most)
+        return await (more if answer.held else self._interruptible(more, is_cancellable=True))
 
     def _refuse_many(self) -> None:
-        held = sum(len(portal.answer.rows) for portal in self._portals.values() if portal.answer)
+        held = sum(portal.answer.held for portal in self._portals.values() if portal.answer)
         if held > HELD_ROWS_MAX:
             raise PostgresError(
                 "53000", f"a connection has at most {HELD_ROWS_MAX} rows in suspended portals"
             )
+
+    async def _close_portals(self) -> None:
+        for portal in self._portals.values():
+            await self._close_answer(portal)
+        self._portals.clear()
 
     async def _close_answer(self, portal: Portal) -> None:
         answer, portal.answer = portal.answer, None
@@ -384,9 +418,9 @@ class Connection:
             raise PostgresError("34000", f"the portal {name[:100]!r} does not exist")
         return self._portals[name]
 
-    async def _interruptible(self, work: Coroutine[Any, Any, T], text: str) -> T:
-        """Await `work`, which a request to cancel, the time limit and a lost client end if the statement only reads."""
-        if not reads(text):
+    async def _interruptible(self, work: Coroutine[Any, Any, T], *, is_cancellable: bool) -> T:
+        """Await `work`, which a request to cancel, the time limit and a lost client end if it `is_cancellable`."""
+        if not is_cancellable:
             return await work
         task = asyncio.ensure_future(work)
         self._cancellable = task
@@ -420,6 +454,13 @@ def as_response(error: Exception) -> PostgresError:
     return PostgresError(
         "XX000", f"internal server error; the server's log contains the details under {error_id}"
     )
+
+
+def _encoded(row: Sequence[Cell], codecs: Codecs) -> list[bytes | None]:
+    return [
+        None if cell is None else encode(cell if convert is None else convert(cell))
+        for cell, (convert, encode) in zip(row, codecs, strict=True)
+    ]
 
 
 def _description(columns: tuple[Column, ...], formats: list[int]) -> bytes:

@@ -91,6 +91,7 @@ def zero_ended(*texts: str) -> bytes:
 
 CLEARTEXT_PASSWORD = message(b"R", _INT32.pack(3))
 AUTHENTICATED = message(b"R", _INT32.pack(0))
+COPY_DONE = message(b"c")
 PARSED, BOUND, CLOSED = message(b"1"), message(b"2"), message(b"3")
 NO_DATA, SUSPENDED, EMPTY_QUERY = message(b"n"), message(b"s"), message(b"I")
 
@@ -144,6 +145,16 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
         else:
             parts += (_INT32.pack(len(cell)), cell)
     return message(b"D", b"".join(parts))
+
+
+def copy_out(columns: int) -> bytes:
+    """Return that the lines of this number of columns follow, in a text format."""
+    return message(b"H", struct.pack("!bH", 0, columns) + bytes(2 * columns))
+
+
+def copy_data(line: bytes) -> bytes:
+    """Return a line of COPY."""
+    return message(b"d", line)
 
 
 def error_response(error: PostgresError, severity: str = "ERROR") -> bytes:

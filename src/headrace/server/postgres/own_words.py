@@ -1,4 +1,4 @@
-"""Statements of PostgreSQL that concern the connection alone: transactions, settings, prepared statements and cursors."""
+"""Statements of PostgreSQL that concern the connection alone: transactions, settings and prepared statements."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from dataclasses import dataclass, field, replace
 
 from headrace.core.context import SessionContext
 from headrace.server.postgres.answer import Answer
+from headrace.server.postgres.cursors import Cursors
 from headrace.server.postgres.errors import PostgresError
 from headrace.server.postgres.parameters import Prepared
 from headrace.server.postgres.types import TEXT, Column
 from headrace.server.postgres.variables import Variables
-from headrace.sql.splitting import PIECE
+from headrace.server.postgres.word_reader import tokens
 
 NOTHING_UNDONE = "statements take effect at once: ROLLBACK undid nothing"
 
 
 @dataclass
 class State:
-    """State of a connection. `prepared` are its prepared statements; `transaction` is I (none), T (open) or E (failed)."""
+    """Prepared statements, cursors and settings of a connection; `transaction` is I (none), T (open) or E (failed)."""
 
     context: SessionContext
     variables: Variables
     prepared: dict[str, Prepared] = field(default_factory=dict)
+    cursors: Cursors = field(default_factory=Cursors)
     transaction: str = "I"
     has_changed: bool = False
 
@@ -66,15 +68,11 @@ def own_answer(first: Sequence[str], state: State) -> Answer | None:
         state.variables.reset()
         state.follow()
         return Answer(" ".join(first[:2]))
-    if verb == "CLOSE":
-        return Answer("CLOSE CURSOR")
     if verb in ("LISTEN", "UNLISTEN"):
         return Answer(verb)
-    if verb in ("DECLARE", "FETCH", "MOVE", "COPY", "PREPARE", "EXECUTE", "LOCK", "NOTIFY"):
+    if verb in ("PREPARE", "EXECUTE", "LOCK", "NOTIFY"):
         raise PostgresError(
-            "0A000",
-            f"{verb} is not supported",
-            hint="Use a prepared statement of the client, with a row limit for large results.",
+            "0A000", f"{verb} is not supported", hint="Use a prepared statement of the client's driver."
         )
     return None
 
@@ -98,9 +96,7 @@ def setting_of(text: str, first: Sequence[str]) -> Setting | None:
     PostgresError 42601."""
     if first[0] not in ("SET", "RESET") or first[1:2] == ["DEFAULT"]:
         return None
-    words = [match.group() for match in PIECE.finditer(text) if match.lastgroup not in ("space", "comment")][
-        1:
-    ]
+    words = [match.group() for match in tokens(text)[1:]]
     if first[0] == "RESET":
         return Setting("".join(words), None)
     if words and words[0].upper() in ("SESSION", "LOCAL") and len(words) > 1:

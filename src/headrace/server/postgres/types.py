@@ -8,6 +8,7 @@ import decimal
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.core.resultset import ResultColumn
 from headrace.core.types import (
@@ -178,11 +179,13 @@ def column_of(column: ResultColumn) -> Column:
     return Column(column.name, oid_of(kind), modifier_of(kind), converted)
 
 
-def encoders(
-    columns: Sequence[Column], formats: Sequence[int]
-) -> list[tuple[Callable[[str], str] | None, Callable[[Cell], bytes]]]:
+Codecs = list[tuple[Callable[[Any], str] | None, Callable[[Cell], bytes]]]
+"""For each column the conversion of its cells, and their encoder."""
+
+
+def encoders(columns: Sequence[Column], formats: Sequence[int]) -> Codecs:
     """Return for each column the conversion of its cells, and the encoder into its format: 0 is text, 1 binary."""
-    encoded_as: list[tuple[Callable[[str], str] | None, Callable[[Cell], bytes]]] = []
+    encoded_as: Codecs = []
     for column, form in zip(columns, formats, strict=True):
         element = ELEMENTS.get(column.oid)
         if not form:

@@ -13,7 +13,7 @@ import structlog
 from headrace.core.errors import InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.server.postgres import types
-from headrace.server.postgres.catalog.rows import Snapshot, rows_of
+from headrace.server.postgres.catalog.rows import OpenCursor, Snapshot, rows_of
 from headrace.server.postgres.catalog.translation import translated
 from headrace.server.postgres.parameters import Bound
 from headrace.server.postgres.types import KINDS, Cell, Column
@@ -48,17 +48,18 @@ class CatalogQuery:
 
 @dataclass(frozen=True)
 class Environment:
-    """User and settings of the connection that asks."""
+    """User, settings and cursors of the connection that asks."""
 
     user: str
     variables: Mapping[str, str]
+    cursors: tuple[OpenCursor, ...] = ()
 
 
 def answered(
     query: CatalogQuery, environment: Environment, run: Execution
 ) -> tuple[tuple[Column, ...], list[list[Cell]]]:
     """Return columns and rows of a query, with the objects that the active role may see. Raises UserError."""
-    objects = Snapshot(run, environment.user, environment.variables)
+    objects = Snapshot(run, environment.user, environment.variables, environment.cursors)
     translation = translated(query.text, query.values, objects)
     with run.catalog.transaction():
         tables = {shape.table: shape.filled(rows_of(shape, objects)) for shape in translation.reads}

@@ -6,6 +6,7 @@ streams and changelogs are foreign tables, since their rows are elsewhere and ha
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,15 +41,32 @@ class Held:
     kind: str
 
 
-class Snapshot:
-    """The objects of one query. `variables` are the settings of its connection."""
+@dataclass(frozen=True)
+class OpenCursor:
+    """A cursor of the connection: name, its DECLARE, whether it outlives its transaction, and when it was declared."""
 
-    def __init__(self, run: Execution, user: str, variables: Mapping[str, str]) -> None:
+    name: str
+    statement: str
+    is_held: bool
+    created: datetime.datetime
+
+
+class Snapshot:
+    """The objects of one query. `variables` are the settings of its connection, and `cursors` the open ones."""
+
+    def __init__(
+        self,
+        run: Execution,
+        user: str,
+        variables: Mapping[str, str],
+        cursors: tuple[OpenCursor, ...] = (),
+    ) -> None:
         self._run = run
         self._oids: dict[str, int] = {}
         self._taken: set[int] = set()
         self.user = user
         self.variables = variables
+        self.cursors = cursors
         self.database = run.context.database or ""
 
     def oid(self, identity: str) -> int:
@@ -279,6 +297,16 @@ def _settings(objects: Snapshot) -> Iterator[Row]:
         }
 
 
+def _cursors(objects: Snapshot) -> Iterator[Row]:
+    for cursor in objects.cursors:
+        yield {
+            "name": cursor.name,
+            "statement": cursor.statement,
+            "is_holdable": cursor.is_held,
+            "creation_time": cursor.created.replace(tzinfo=None),
+        }
+
+
 def _tables(objects: Snapshot) -> Iterator[Row]:
     for item in objects.relations:
         if item.kind == "r":
@@ -369,6 +397,7 @@ _FILLED: dict[str, Callable[[Snapshot], Iterable[Row]]] = {
     "pg_collation": _fixed(
         {"oid": _COLLATION, "collname": "default", "collnamespace": 11, "collprovider": "d"}
     ),
+    "pg_cursors": _cursors,
     "pg_database": _databases,
     "pg_description": _descriptions,
     "pg_foreign_server": _foreign_servers,
