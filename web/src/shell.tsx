@@ -4,6 +4,7 @@ import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } fro
 import type { StatementClient } from "./api/statements";
 import type { StatementContext } from "./api/wire";
 import { isAboutContext, keepContext, restoredContext } from "./catalog/context";
+import { ANSWER } from "./data/use-answer";
 import type { SignedIn } from "./features/session/sign-in";
 import { router } from "./router";
 import { type Session, SessionProvider } from "./session-context";
@@ -26,7 +27,9 @@ export function Shell({ session, onSignOut }: ShellProps) {
 
   const refresh = useCallback(() => {
     setVersion((before) => before + 1);
-    void answers.invalidateQueries();
+    void answers.invalidateQueries({
+      predicate: ({ queryKey, state }) => queryKey[0] === ANSWER || state.status === "error",
+    });
   }, [answers]);
   const onContext = useCallback((next: StatementContext) => {
     contextNow.current = next;

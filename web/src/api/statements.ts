@@ -13,9 +13,11 @@ import {
   asObject,
   type Column,
   type DataplaneRequest,
+  type Language,
   type Problem,
   type Row,
   readAnswer,
+  readLanguage,
   readProblems,
   type StatementAnswer,
   type StatementContext,
@@ -102,6 +104,13 @@ export class StatementClient {
     const headers = { "Content-Type": "application/json" };
     const response = await this.#send("validate", { method: "POST", body, headers }, undefined);
     return response.ok ? readProblems(await response.json().catch(() => null)) : [];
+  }
+
+  /** The language of the server's version. */
+  async language(): Promise<Language> {
+    const response = await this.#send("language", {}, undefined);
+    if (!response.ok) throw this.#reported(failureOfStatus(response.status, null));
+    return readLanguage(await response.json());
   }
 
   /** First statements for a new user, for the broker that this server was started with. */

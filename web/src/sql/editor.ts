@@ -2,7 +2,6 @@
 
 import {
   autocompletion,
-  type Completion,
   closeBrackets,
   closeBracketsKeymap,
   completionKeymap,
@@ -23,9 +22,9 @@ import {
   lineNumbers,
 } from "@codemirror/view";
 import type { SqlFailure } from "../api/failures";
-import type { Problem } from "../api/wire";
+import type { Language, Problem } from "../api/wire";
 import { activeStatement } from "./active-statement";
-import { headraceDialect } from "./dialect";
+import { dialectOf, plainDialect, wordCompletion } from "./dialect";
 import { editorTheme, highlighting } from "./editor-theme";
 import { type Span, spanAt, spanOf } from "./position";
 import { type Statement, splitStatements, statementAt } from "./split";
@@ -50,7 +49,7 @@ interface PlacedText {
 
 export class SqlEditor {
   readonly #view: EditorView;
-  readonly #completion = new Compartment();
+  readonly #language = new Compartment();
 
   constructor(parent: HTMLElement, text: string, events: EditorEvents) {
     this.#view = new EditorView({
@@ -60,7 +59,7 @@ export class SqlEditor {
         extensions: [
           runKeys(events),
           baseExtensions(),
-          this.#completion.of(completion({})),
+          this.#language.of(plainDialect.extension),
           changes(events),
           checks(events),
         ],
@@ -131,8 +130,9 @@ export class SqlEditor {
     this.#view.dispatch(setDiagnostics(this.#view.state, []));
   }
 
-  completeNames(names: SQLNamespace): void {
-    this.#view.dispatch({ effects: this.#completion.reconfigure(completion(names)) });
+  /** Highlights and completes the words of a language, and completes the names of relations. */
+  setLanguage(language: Language, names: SQLNamespace): void {
+    this.#view.dispatch({ effects: this.#language.reconfigure(languageOf(language, names)) });
   }
 
   focus(): void {
@@ -214,17 +214,14 @@ function changes(events: EditorEvents): Extension {
   });
 }
 
-function completion(names: SQLNamespace): Extension {
-  const data = headraceDialect.language.data;
+function languageOf(language: Language, names: SQLNamespace): Extension {
+  const dialect = dialectOf(language);
+  const { data } = dialect.language;
   return [
-    data.of({ autocomplete: keywordCompletionSource(headraceDialect, true, keyword) }),
-    data.of({ autocomplete: schemaCompletionSource({ dialect: headraceDialect, schema: names }) }),
+    dialect.extension,
+    data.of({ autocomplete: keywordCompletionSource(dialect, true, wordCompletion(language)) }),
+    data.of({ autocomplete: schemaCompletionSource({ dialect, schema: names }) }),
   ];
-}
-
-/** Ranks below the names of relations, which a person is more likely to look for. */
-function keyword(label: string, type: string): Completion {
-  return { label, type, boost: -1 };
 }
 
 function baseExtensions(): Extension {
@@ -243,7 +240,6 @@ function baseExtensions(): Extension {
     bracketMatching(),
     closeBrackets(),
     autocompletion({ icons: false }),
-    headraceDialect.extension,
     syntaxHighlighting(highlighting),
     activeStatement,
     editorTheme,

@@ -1,11 +1,13 @@
 import type { SQLNamespace } from "@codemirror/lang-sql";
 import { type RefObject, useEffect, useRef } from "react";
-import type { Problem } from "../../api/wire";
+import type { Language, Problem } from "../../api/wire";
 import { SqlEditor } from "../../sql/editor";
 
 interface EditorPaneProps {
   readonly editor: RefObject<SqlEditor | null>;
   readonly initialText: string;
+  /** Null while it is on its way. */
+  readonly language: Language | null;
   readonly names: SQLNamespace;
   readonly onReady: () => void;
   readonly onRun: () => void;
@@ -17,7 +19,8 @@ interface EditorPaneProps {
 
 /** Holds the editor's element. CodeMirror owns everything inside it; React renders it once. */
 export function EditorPane(props: EditorPaneProps) {
-  const { editor, initialText, names, onReady, onRun, onRunAll, onChange, onSelection, onCheck } = props;
+  const { editor, initialText, language, names } = props;
+  const { onReady, onRun, onRunAll, onChange, onSelection, onCheck } = props;
   const host = useRef<HTMLDivElement>(null);
   const events = useRef({ onReady, onRun, onRunAll, onChange, onSelection, onCheck });
   events.current = { onReady, onRun, onRunAll, onChange, onSelection, onCheck };
@@ -41,7 +44,9 @@ export function EditorPane(props: EditorPaneProps) {
     };
   }, [editor]);
 
-  useEffect(() => editor.current?.completeNames(names), [editor, names]);
+  useEffect(() => {
+    if (language !== null) editor.current?.setLanguage(language, names);
+  }, [editor, language, names]);
 
   return <div className="editor" ref={host} />;
 }

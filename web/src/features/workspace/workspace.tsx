@@ -1,5 +1,6 @@
 import type { SQLNamespace } from "@codemirror/lang-sql";
 import { lazy, type RefObject, Suspense, useCallback, useEffect, useRef, useState } from "react";
+import { useLanguage } from "../../data/use-language";
 import type { SqlEditor } from "../../sql/editor";
 import { spanAt } from "../../sql/position";
 import { Splitter } from "../../ui/splitter";
@@ -46,6 +47,7 @@ export function Workspace(props: WorkspaceProps) {
     },
   });
   const { client } = environment;
+  const language = useLanguage();
   useEffect(() => {
     if (keptText.current !== null) return;
     client
@@ -119,6 +121,7 @@ export function Workspace(props: WorkspaceProps) {
           <EditorPane
             editor={editor}
             initialText={keptText.current ?? startingText}
+            language={language}
             names={names}
             onReady={onEditor}
             onRun={runAtCursor}
