@@ -27,7 +27,7 @@ type Overlay = "palette" | "shortcuts" | ContextField;
 
 /** The signed-in page: context above, navigation beside the page. The workspace stays mounted once it was shown, with what runs in it. */
 export function Frame() {
-  const { client, context, onContext, isAway, refresh, signOut } = useSession();
+  const { client, context, onContext, isAway, refresh, newWorksheet, signOut } = useSession();
   const [overlay, setOverlay] = useState<Overlay | null>(null);
   const close = useCallback(() => setOverlay(null), []);
   useShortcuts({
@@ -44,6 +44,7 @@ export function Frame() {
     else if (command.kind === "theme") chooseTheme(command.theme);
     else if (command.kind === "shortcuts") setOverlay("shortcuts");
     else if (command.kind === "refresh") refresh();
+    else if (command.kind === "new-worksheet") newWorksheet();
     else signOut();
   }
 

@@ -69,6 +69,15 @@ export function Shell({ session, onSignOut }: ShellProps) {
       context,
       currentContext: () => contextNow.current,
       onContext,
+      enterContext: (next) => {
+        const { organization, role } = contextNow.current;
+        const kept = {
+          ...(organization === undefined ? {} : { organization }),
+          ...(role === undefined ? {} : { role }),
+        };
+        onContext({ ...kept, ...next });
+        validate();
+      },
       refresh,
       version,
       isAway,
@@ -76,8 +85,12 @@ export function Shell({ session, onSignOut }: ShellProps) {
       inbox,
       writeStatement: toWorkspace("write"),
       runStatement: toWorkspace("run"),
+      newWorksheet: () => {
+        void router.navigate({ to: "/" });
+        inbox.put({ kind: "new worksheet" });
+      },
     };
-  }, [client, context, onContext, refresh, version, isAway, onSignOut, inbox]);
+  }, [client, context, onContext, validate, refresh, version, isAway, onSignOut, inbox]);
 
   return (
     <QueryClientProvider client={answers}>

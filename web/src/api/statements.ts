@@ -23,10 +23,13 @@ import {
   type StatementContext,
   UnreadableAnswer,
 } from "./wire";
+import { readSavedWorksheet, type SavedWorksheet, type WorksheetDraft } from "./worksheets";
 
 const SUCCESS = "00000";
 const STILL_RUNNING = "03000";
 const POLL_INTERVAL_MS = 500;
+/** Browsers send at most 64 KiB for a page that is gone; a character has up to three bytes. */
+const KEEPALIVE_MAX = 20_000;
 /** The server that serves this page also answers it. */
 const apiBase = () => new URL("/v2/", location.origin);
 /** Result sets are read partition by partition until this many rows are here. */
@@ -113,6 +116,29 @@ export class StatementClient {
     return readLanguage(await response.json());
   }
 
+  /** Saves a worksheet, also while the page is left. */
+  async saveWorksheet(id: string, { context, ...draft }: WorksheetDraft): Promise<SavedWorksheet> {
+    const { organization: _, ...names } = context;
+    const body = JSON.stringify({ ...draft, ...names });
+    const init = {
+      method: "PUT",
+      body,
+      headers: { "Content-Type": "application/json" },
+      keepalive: body.length < KEEPALIVE_MAX,
+    };
+    const response = await this.#send(worksheetPath(id), init, undefined);
+    const answer: unknown = await response.json().catch(() => null);
+    if (!response.ok) throw this.#reported(failureOfStatus(response.status, answer));
+    return readSavedWorksheet(answer);
+  }
+
+  /** Deletes a worksheet for good; one that is not there is deleted already. */
+  async removeWorksheet(id: string): Promise<void> {
+    const response = await this.#send(worksheetPath(id), { method: "DELETE" }, undefined);
+    if (!response.ok && response.status !== 404)
+      throw this.#reported(failureOfStatus(response.status, await response.json().catch(() => null)));
+  }
+
   /** First statements for a new user, for the broker that this server was started with. */
   async quickStart(): Promise<string> {
     const response = await this.#send("quick-start", {}, undefined);
@@ -181,6 +207,10 @@ export async function isServerThere(base: URL = apiBase()): Promise<boolean> {
   } catch {
     return false;
   }
+}
+
+function worksheetPath(id: string): string {
+  return `worksheets/${encodeURIComponent(id)}`;
 }
 
 function partitionPath(statementId: string, partition: number): string {

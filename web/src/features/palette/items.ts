@@ -8,7 +8,7 @@ import type { IconName } from "../../ui/icons";
 export type Command =
   | { readonly kind: "use"; readonly field: ContextField }
   | { readonly kind: "theme"; readonly theme: "system" | "light" | "dark" }
-  | { readonly kind: "shortcuts" | "refresh" | "sign-out" };
+  | { readonly kind: "new-worksheet" | "shortcuts" | "refresh" | "sign-out" };
 
 /** Where an item leads. */
 export type Target =
@@ -49,6 +49,7 @@ export function pageItems(pages: readonly PageFacts[]): readonly PaletteItem[] {
 }
 
 export const COMMANDS: readonly PaletteItem[] = [
+  command("New worksheet", "tab editor", "plus", { kind: "new-worksheet" }),
   command("Use another role", "switch role", "access", { kind: "use", field: "role" }),
   command("Use another database", "switch database", "catalog", { kind: "use", field: "database" }),
   command("Use another schema", "switch schema", "catalog", { kind: "use", field: "schema" }),
