@@ -44,7 +44,7 @@ class WorksheetDraft(BaseModel):
 
     @property
     def content(self) -> WorksheetContent:
-        """What is stored."""
+        """The stored content."""
         return WorksheetContent(
             self.name,
             self.text,
