@@ -261,7 +261,13 @@ def routes() -> str:
     """A table of the routes of REST, from the OpenAPI document."""
     accounts: Any = SimpleNamespace(user=None, known_token=None)
     statements: Any = None
-    parts = ServerParts(Settings.model_construct(), statements, lambda _token: None, accounts=accounts)
+    parts = ServerParts(
+        Settings.model_construct(),
+        statements,
+        lambda _token: None,
+        accounts=accounts,
+        worksheets=accounts,
+    )
     lines = ["| request | |", "|---|---|"]
     for path, operations in sorted(document(create_app(parts))["paths"].items()):
         for method, operation in operations.items():

@@ -61,7 +61,8 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
           'store' = '{store}', 'topic' = '{entity}', 'value.format' = 'JSON');
     """
     run(page, create, keys="Control+Shift+Enter")
-    expect(page.get_by_role("tab")).to_have_count(5, timeout=PATIENCE_MS)
+    results = page.get_by_role("tablist", name="Results of the script").get_by_role("tab")
+    expect(results).to_have_count(5, timeout=PATIENCE_MS)
     expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
     expect(page.get_by_test_id("context-database")).to_contain_text(f"web_{seed}")
     explorer = page.get_by_role("complementary", name="Explorer")

@@ -1,24 +1,52 @@
 import { Outlet, useLocation } from "@tanstack/react-router";
-import { lazy, Suspense, useRef } from "react";
+import { lazy, Suspense, useCallback, useRef, useState } from "react";
+import type { ContextField } from "./catalog/context";
 import { ContextBar } from "./features/context/context-bar";
+import { ContextDialog } from "./features/context/context-dialog";
 import { Navigation } from "./features/navigation/navigation";
-import { Shortcuts } from "./features/navigation/shortcuts";
+import { PAGES } from "./features/navigation/pages";
+import { ShortcutList, useShortcuts } from "./features/navigation/shortcuts";
+import { chooseTheme } from "./features/navigation/theme";
 import { ThemeButton } from "./features/navigation/theme-button";
+import type { Command } from "./features/palette/items";
 import { useSession } from "./session-context";
 import { Icon, Mark } from "./ui/icons";
+import { COMMAND_KEY } from "./ui/keys";
 import { PageLoading } from "./ui/page";
 
 const WorkspacePage = lazy(() =>
   import("./workspace-page").then((module) => ({ default: module.WorkspacePage })),
 );
 
+const Palette = lazy(() =>
+  import("./features/palette/palette").then((module) => ({ default: module.Palette })),
+);
+
+/** The dialog over the page: the palette, the shortcuts, or the names for a field of the context. */
+type Overlay = "palette" | "shortcuts" | ContextField;
+
 /** The signed-in page: context above, navigation beside the page. The workspace stays mounted once it was shown, with what runs in it. */
 export function Frame() {
-  const { client, context, onContext, isAway, signOut } = useSession();
+  const { client, context, onContext, isAway, refresh, newWorksheet, signOut } = useSession();
+  const [overlay, setOverlay] = useState<Overlay | null>(null);
+  const close = useCallback(() => setOverlay(null), []);
+  useShortcuts({
+    onList: useCallback(() => setOverlay("shortcuts"), []),
+    onPalette: useCallback(() => setOverlay("palette"), []),
+  });
   const { pathname } = useLocation();
   const isWorkspace = pathname === "/" || pathname === "/sql";
   const wasShown = useRef(isWorkspace);
   wasShown.current ||= isWorkspace;
+
+  function runCommand(command: Command): void {
+    if (command.kind === "use") setOverlay(command.field);
+    else if (command.kind === "theme") chooseTheme(command.theme);
+    else if (command.kind === "shortcuts") setOverlay("shortcuts");
+    else if (command.kind === "refresh") refresh();
+    else if (command.kind === "new-worksheet") newWorksheet();
+    else signOut();
+  }
 
   return (
     <div className="frame">
@@ -29,8 +57,17 @@ export function Frame() {
         <p className="brand">
           <Mark /> Headrace
         </p>
-        <ContextBar client={client} context={context} onContext={onContext} />
+        <ContextBar context={context} onAsk={setOverlay} />
         <div className="head-actions">
+          <button
+            type="button"
+            className="ghost"
+            aria-label="Find a page, an action or an object"
+            title={`Find (${COMMAND_KEY}+K)`}
+            onClick={() => setOverlay("palette")}
+          >
+            <Icon name="search" />
+          </button>
           <ThemeButton />
           <button type="button" className="ghost sign-out" aria-label="Sign out" onClick={signOut}>
             <Icon name="sign-out" /> <span>Sign out</span>
@@ -52,7 +89,22 @@ export function Frame() {
         ) : null}
         <Outlet />
       </div>
-      <Shortcuts />
+      {overlay === null ? null : overlay === "shortcuts" ? (
+        <ShortcutList onClose={close} />
+      ) : overlay === "palette" ? (
+        <Suspense fallback={null}>
+          <Palette pages={PAGES} onCommand={runCommand} onClose={close} />
+        </Suspense>
+      ) : (
+        <ContextDialog
+          key={overlay}
+          client={client}
+          context={context}
+          field={overlay}
+          onContext={onContext}
+          onClose={close}
+        />
+      )}
     </div>
   );
 }

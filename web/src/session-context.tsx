@@ -11,6 +11,8 @@ export interface Session {
   /** The context now, for code that runs after a render. */
   readonly currentContext: () => StatementContext;
   readonly onContext: (context: StatementContext) => void;
+  /** Sets the names of a context that may be outdated, and then drops those that are there no longer. */
+  readonly enterContext: (context: StatementContext) => void;
   /** Reads the server's objects anew, on every page. */
   readonly refresh: () => void;
   /** Changes at each refresh. */
@@ -21,6 +23,8 @@ export interface Session {
   readonly inbox: WorkspaceInbox;
   /** Puts a statement behind the editor's text and shows the workspace. */
   readonly writeStatement: (statement: string) => void;
+  /** Opens a new worksheet in the workspace. */
+  readonly newWorksheet: () => void;
   /** Runs a statement in the workspace, without changing the editor's text, and shows its result. */
   readonly runStatement: (statement: string) => void;
 }

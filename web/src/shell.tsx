@@ -4,6 +4,7 @@ import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } fro
 import type { StatementClient } from "./api/statements";
 import type { StatementContext } from "./api/wire";
 import { isAboutContext, keepContext, restoredContext } from "./catalog/context";
+import { ANSWER } from "./data/use-answer";
 import type { SignedIn } from "./features/session/sign-in";
 import { router } from "./router";
 import { type Session, SessionProvider } from "./session-context";
@@ -26,7 +27,9 @@ export function Shell({ session, onSignOut }: ShellProps) {
 
   const refresh = useCallback(() => {
     setVersion((before) => before + 1);
-    void answers.invalidateQueries();
+    void answers.invalidateQueries({
+      predicate: ({ queryKey, state }) => queryKey[0] === ANSWER || state.status === "error",
+    });
   }, [answers]);
   const onContext = useCallback((next: StatementContext) => {
     contextNow.current = next;
@@ -66,6 +69,15 @@ export function Shell({ session, onSignOut }: ShellProps) {
       context,
       currentContext: () => contextNow.current,
       onContext,
+      enterContext: (next) => {
+        const { organization, role } = contextNow.current;
+        const kept = {
+          ...(organization === undefined ? {} : { organization }),
+          ...(role === undefined ? {} : { role }),
+        };
+        onContext({ ...kept, ...next });
+        validate();
+      },
       refresh,
       version,
       isAway,
@@ -73,8 +85,12 @@ export function Shell({ session, onSignOut }: ShellProps) {
       inbox,
       writeStatement: toWorkspace("write"),
       runStatement: toWorkspace("run"),
+      newWorksheet: () => {
+        void router.navigate({ to: "/" });
+        inbox.put({ kind: "new worksheet" });
+      },
     };
-  }, [client, context, onContext, refresh, version, isAway, onSignOut, inbox]);
+  }, [client, context, onContext, validate, refresh, version, isAway, onSignOut, inbox]);
 
   return (
     <QueryClientProvider client={answers}>

@@ -7,13 +7,15 @@ describe("WorkspaceInbox", () => {
   it("keeps statements until the workspace reads, and passes later ones on", () => {
     const inbox = new WorkspaceInbox();
     const read: string[] = [];
+    const reader = (entry: InboxEntry) => void read.push("statement" in entry ? entry.statement : entry.kind);
     inbox.put(write("a"));
-    const close = inbox.open((entry) => read.push(entry.statement));
+    const close = inbox.open(reader);
     inbox.put(write("b"));
     close();
     inbox.put(write("c"));
     expect(read).toEqual(["a", "b"]);
-    inbox.open((entry) => read.push(entry.statement));
-    expect(read).toEqual(["a", "b", "c"]);
+    inbox.open(reader);
+    inbox.put({ kind: "new worksheet" });
+    expect(read).toEqual(["a", "b", "c", "new worksheet"]);
   });
 });

@@ -1,6 +1,8 @@
-/** Statements that other pages hand to the workspace, which may not be there yet. */
+/** What other pages hand to the workspace, which may not be there yet. */
 
-export type InboxEntry = { readonly kind: "write" | "run"; readonly statement: string };
+export type InboxEntry =
+  | { readonly kind: "write" | "run"; readonly statement: string }
+  | { readonly kind: "new worksheet" };
 type Reader = (entry: InboxEntry) => void;
 
 export class WorkspaceInbox {

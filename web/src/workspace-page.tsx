@@ -16,6 +16,7 @@ export function WorkspacePage({ isShown }: { readonly isShown: boolean }) {
   const editor = useRef<SqlEditor | null>(null);
   const [isEditorThere, setEditorThere] = useState(false);
   const runApart = useRef<(statement: string) => void>(() => {});
+  const newWorksheet = useRef<() => void>(() => {});
 
   const onNames = useCallback((database: string, schema: string, relations: readonly string[]) => {
     setNames((before) => ({ ...before, [database]: { ...before[database], [schema]: relations } }));
@@ -25,7 +26,10 @@ export function WorkspacePage({ isShown }: { readonly isShown: boolean }) {
   const onEditor = useCallback(() => setEditorThere(true), []);
   useEffect(() => {
     if (!isEditorThere) return;
-    return inbox.open(({ kind, statement }) => (kind === "run" ? onRun : onInsert)(statement));
+    return inbox.open((entry) => {
+      if (entry.kind === "new worksheet") newWorksheet.current();
+      else (entry.kind === "run" ? onRun : onInsert)(entry.statement);
+    });
   }, [inbox, isEditorThere, onInsert, onRun]);
   const environment = useMemo(
     () => ({ client, currentContext, onContext, onEffect: refresh }),
@@ -51,6 +55,7 @@ export function WorkspacePage({ isShown }: { readonly isShown: boolean }) {
         environment={environment}
         editor={editor}
         runApart={runApart}
+        newWorksheet={newWorksheet}
         names={completion}
         isShown={isShown}
         onEditor={onEditor}

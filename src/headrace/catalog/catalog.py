@@ -78,6 +78,7 @@ from headrace.catalog.secrets import SecretBox
 from headrace.catalog.seeding import DEFAULT_COMPUTE_POOL, seed
 from headrace.catalog.state import CatalogState
 from headrace.catalog.times import moment, present
+from headrace.catalog.worksheets import Worksheets
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.names import RelationName
 from headrace.core.signals import Signal
@@ -116,6 +117,7 @@ class Catalog:
         self.savepoints = Repository(catalog_storage, SAVEPOINT)
         self.alerts = Repository(catalog_storage, ALERT)
         self.versions = QueryVersions(catalog_storage, self._relations)
+        self.worksheets = Worksheets(catalog_storage, lambda: self._box)
         self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod
@@ -703,6 +705,7 @@ class Catalog:
             for key, sealed in again.items():
                 same = tables.objects.c.id == key
                 self._storage.execute(update(tables.objects).where(same).values(sealed=sealed))
+            self.worksheets.seal_again()
             self._storage.put(replace(state, sealed=again))
         self._keys.keep(keys[0])
 

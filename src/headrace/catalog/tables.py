@@ -138,6 +138,19 @@ tokens = Table(
     Index("tokens_name", "user_id", "name", unique=True),
 )
 
+worksheets = Table(
+    "worksheets",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", ForeignKey("users.id", ondelete="CASCADE"), nullable=False, index=True),
+    # Of the sessions whose token has one role only.
+    Column("role_id", ForeignKey("objects.id", ondelete="CASCADE"), index=True),
+    Column("is_open", Boolean, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    *_times(),
+    Column("sealed", LargeBinary, nullable=False),
+)
+
 queries = Table(
     "queries",
     metadata,

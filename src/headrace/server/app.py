@@ -26,7 +26,7 @@ from headrace.server.metrics import Metrics
 from headrace.server.middleware import BodyLimit, CleanPaths, SecurityHeaders
 from headrace.server.openapi import document
 from headrace.server.ports import ServerParts
-from headrace.server.rest import downloads
+from headrace.server.rest import downloads, worksheets
 from headrace.server.rest.routes import ControlPlane, router
 from headrace.server.rest.runs import StatementRuns
 from headrace.server.signin import Sessions, cookie_of
@@ -89,6 +89,8 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
     app.include_router(downloads.router(parts.download, parts.audit))
     app.include_router(probes.router(parts.is_ready))
     app.include_router(quick_start.router(parts.broker))
+    if parts.worksheets is not None:
+        app.include_router(worksheets.router(parts.worksheets))
     if parts.accounts is not None:
         app.include_router(
             signin.router(parts.settings, hosts, parts.accounts, sessions, parts.audit, parts.attempts)

@@ -21,6 +21,8 @@ DRAINED_OF_STRANGERS_BYTES_MAX = 1024 * 1024
 LARGE_ROUTES = frozenset(
     {"/v2/statements", "/v2/validate", "/v2/plan", "/v2/complete", "/mcp", "/graphql", "/v2/graphql"}
 )
+LARGE_BELOW = "/v2/worksheets/"
+"""The routes below this path take large bodies too."""
 SMALL_BYTES_MAX = 16 * 1024
 """The largest body of all other routes, and of requests without authentication: signing in takes 2 KiB."""
 
@@ -101,7 +103,8 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         principal = scope.get("state", {}).get("principal")
-        large = principal is not None and scope["path"] in LARGE_ROUTES
+        path = scope["path"]
+        large = principal is not None and (path in LARGE_ROUTES or path.startswith(LARGE_BELOW))
         most = self._bytes_max if large else min(SMALL_BYTES_MAX, self._bytes_max)
         drained_max = DRAINED_BYTES_MAX if principal is not None else DRAINED_OF_STRANGERS_BYTES_MAX
         user = principal.user if principal is not None else ""

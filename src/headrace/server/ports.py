@@ -12,6 +12,7 @@ from headrace.catalog.changes import Change
 from headrace.catalog.objects import ApiToken, Principal, Relation, User
 from headrace.catalog.single_sign_on import Admitted
 from headrace.catalog.state import CatalogState
+from headrace.catalog.worksheets import Saved, WorksheetContent
 from headrace.core.context import SessionContext
 from headrace.core.errors import Diagnostic
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet
@@ -222,6 +223,20 @@ class Accounts(Protocol):
         ...
 
 
+class WorksheetStore(Protocol):
+    """Saves the worksheets of users; calls block."""
+
+    def save(
+        self, principal: Principal, identifier: str, content: WorksheetContent, *, is_open: bool, seen: int
+    ) -> Saved | None:
+        """Save a worksheet over the version `seen` or a later one; None for an id that is taken. Raises UserError 53000 for too many."""
+        ...
+
+    def delete(self, principal: Principal, identifier: str) -> bool:
+        """Delete a worksheet; False if the user has none with that id."""
+        ...
+
+
 @dataclass(frozen=True)
 class MetricFamily:
     """A metric of the continuous queries for the metrics page: name without prefix, help, and the names of its labels.
@@ -249,7 +264,7 @@ class ServerParts:
     block). Without `accounts`, users cannot sign in with a password. `audit` records sign-ins and refused requests.
     `may_read_metrics` is true for the principals that may read the metrics page.
     `broker` is the address of the broker that was started with the server. All interfaces share `turns` and `attempts`.
-    GraphQL is served if there is a `reader`.
+    GraphQL is served if there is a `reader`, and worksheets are saved if there are `worksheets`.
     """
 
     settings: Settings
@@ -266,3 +281,4 @@ class ServerParts:
     turns: Turns = field(default_factory=Turns)
     attempts: Attempts = field(default_factory=Attempts)
     reader: CatalogReader | None = None
+    worksheets: WorksheetStore | None = None

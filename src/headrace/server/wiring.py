@@ -73,6 +73,7 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
         statements.download,
         broker,
         reader=statements,
+        worksheets=catalog.worksheets,
     )
     metrics = Metrics(parts.query_metrics)
     return Wired(

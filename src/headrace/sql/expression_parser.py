@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\Z")
 _TYPED_LITERALS = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIME")
 _QUANTIFIERS = ("ALL", "ANY", "SOME")
 _INSTEAD_OF_QUANTIFIERS = "Use IN or EXISTS, or join with the MIN or MAX of the subquery."
-_INTERVAL_UNITS = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
+INTERVAL_UNITS = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
 _WHOLE_EXAMPLE = "a whole number of up to 18 digits such as '5' after INTERVAL"
 _DAY_TIME_EXAMPLE = "a time span such as '1 10:30:00.250' DAY TO SECOND or '10:30' HOUR TO MINUTE"
 _DAY_TIME_MS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
@@ -470,8 +470,8 @@ class ExpressionParser(parser.Parser):
         elif first != last or not re.fullmatch(r"-?\d{1,18}", number, re.ASCII):
             self._fail(_DAY_TIME_EXAMPLE if first != last else _WHOLE_EXAMPLE)
         self._advance()
-        if first not in _INTERVAL_UNITS:
-            self._fail(f"a time unit, one of {', '.join(_INTERVAL_UNITS)}")
+        if first not in INTERVAL_UNITS:
+            self._fail(f"a time unit, one of {', '.join(INTERVAL_UNITS)}")
         self._advance(1 if first == last else 3)
         name = first if milliseconds is None else "MILLISECOND"
         if sign and number.startswith("-"):

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+from headrace.sql.expression_parser import INTERVAL_UNITS
 from headrace.sql.grammar import GRAMMAR
 from headrace.sql.lexer import KEYWORDS
 
@@ -24,6 +25,8 @@ _REFUSED = "catalogue.py"
 def words() -> tuple[str, ...]:
     """Return all keywords, sorted."""
     phrases = [word for start in GRAMMAR for word in start if word.isidentifier()] + list(KEYWORDS.values())
+    # The parser removes the S instead of comparing with it.
+    phrases += [f"{unit}S" for unit in INTERVAL_UNITS]
     for module in _modules(files("headrace.sql")):
         phrases += _constants(module.read_text(encoding="utf-8"))
     return tuple(sorted({word for phrase in phrases for word in phrase.split()}))

@@ -49,7 +49,14 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
     given = Settings(data_dir=folder, **provider)
     statements = StatementService(Services(catalog, Engine(catalog, given), given))
     yield create_app(
-        ServerParts(given, statements, catalog.authenticate, ended=catalog.ended, accounts=catalog)
+        ServerParts(
+            given,
+            statements,
+            catalog.authenticate,
+            ended=catalog.ended,
+            accounts=catalog,
+            worksheets=catalog.worksheets,
+        )
     )
     catalog.close()
 

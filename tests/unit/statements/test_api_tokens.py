@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from harness.session import Session
 from headrace.catalog.objects import ApiToken, Principal
+from headrace.catalog.worksheets import WorksheetContent
 from headrace.core.errors import UserError
 
 ROOT = Principal("admin", ("orgadmin",), "orgadmin")
@@ -140,6 +142,17 @@ async def test_a_token_of_one_role_has_no_more_of_its_user_than_that_role(sessio
     await session.answer("SET DEFAULT ROLE sysadmin", everything)
     await session.answer("DROP API_TOKEN weak", weak)
     assert session.catalog.ended(weak) == "the API token was dropped"
+
+
+async def test_a_token_of_one_role_has_worksheets_of_its_own(session: Session) -> None:
+    limited = await signed_in(session, CREATE)
+    for principal, name in ((ROOT, "of all roles"), (limited, "of one role")):
+        content = WorksheetContent(name, "SELECT 1", database="shop")
+        session.catalog.worksheets.save(principal, str(uuid.uuid4()), content, is_open=True, seen=0)
+    text = "SELECT name, text, database_name, version FROM deltastream.sys.worksheets"
+    assert await session.answer(text, ROOT) == [("of all roles", "SELECT 1", "shop", "1")]
+    assert await session.answer(text, limited) == [("of one role", "SELECT 1", "shop", "1")]
+    assert await session.answer(text, Principal("nobody", ("orgadmin",), "orgadmin")) == []
 
 
 @pytest.mark.parametrize("end", ["DROP API_TOKEN parent", "ALTER API_TOKEN parent", "DROP ROLE below"])

@@ -18,7 +18,17 @@ def described() -> Language:
 def test_words_are_those_that_the_grammar_compares_with(described: Language) -> None:
     words = set(described.words)
     assert {word for start in GRAMMAR for word in start if word != "("} <= words
-    assert {"CASCADE", "WITHIN", "QUALIFY", "SIZE", "MATCH_RECOGNIZE", "BETWEEN", "GROUP", "OPTION"} <= words
+    assert {
+        "CASCADE",
+        "WITHIN",
+        "QUALIFY",
+        "SIZE",
+        "MATCH_RECOGNIZE",
+        "BETWEEN",
+        "GROUP",
+        "OPTION",
+        "MINUTES",
+    } <= words
     assert not {"TRUNCATE", "IES", "S"} & words
 
 

@@ -13,18 +13,23 @@ import {
   asObject,
   type Column,
   type DataplaneRequest,
+  type Language,
   type Problem,
   type Row,
   readAnswer,
+  readLanguage,
   readProblems,
   type StatementAnswer,
   type StatementContext,
   UnreadableAnswer,
 } from "./wire";
+import { readSavedWorksheet, type SavedWorksheet, type WorksheetDraft } from "./worksheets";
 
 const SUCCESS = "00000";
 const STILL_RUNNING = "03000";
 const POLL_INTERVAL_MS = 500;
+/** Browsers send at most 64 KiB for a page that is gone; a character has up to three bytes. */
+const KEEPALIVE_MAX = 20_000;
 /** The server that serves this page also answers it. */
 const apiBase = () => new URL("/v2/", location.origin);
 /** Result sets are read partition by partition until this many rows are here. */
@@ -104,6 +109,36 @@ export class StatementClient {
     return response.ok ? readProblems(await response.json().catch(() => null)) : [];
   }
 
+  /** The language of the server's version. */
+  async language(): Promise<Language> {
+    const response = await this.#send("language", {}, undefined);
+    if (!response.ok) throw this.#reported(failureOfStatus(response.status, null));
+    return readLanguage(await response.json());
+  }
+
+  /** Saves a worksheet, also while the page is left. */
+  async saveWorksheet(id: string, { context, ...draft }: WorksheetDraft): Promise<SavedWorksheet> {
+    const { organization: _, ...names } = context;
+    const body = JSON.stringify({ ...draft, ...names });
+    const init = {
+      method: "PUT",
+      body,
+      headers: { "Content-Type": "application/json" },
+      keepalive: body.length < KEEPALIVE_MAX,
+    };
+    const response = await this.#send(worksheetPath(id), init, undefined);
+    const answer: unknown = await response.json().catch(() => null);
+    if (!response.ok) throw this.#reported(failureOfStatus(response.status, answer));
+    return readSavedWorksheet(answer);
+  }
+
+  /** Deletes a worksheet for good; one that is not there is deleted already. */
+  async removeWorksheet(id: string): Promise<void> {
+    const response = await this.#send(worksheetPath(id), { method: "DELETE" }, undefined);
+    if (!response.ok && response.status !== 404)
+      throw this.#reported(failureOfStatus(response.status, await response.json().catch(() => null)));
+  }
+
   /** First statements for a new user, for the broker that this server was started with. */
   async quickStart(): Promise<string> {
     const response = await this.#send("quick-start", {}, undefined);
@@ -172,6 +207,10 @@ export async function isServerThere(base: URL = apiBase()): Promise<boolean> {
   } catch {
     return false;
   }
+}
+
+function worksheetPath(id: string): string {
+  return `worksheets/${encodeURIComponent(id)}`;
 }
 
 function partitionPath(statementId: string, partition: number): string {

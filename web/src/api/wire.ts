@@ -133,6 +133,36 @@ export function readProblems(body: unknown): readonly Problem[] {
   });
 }
 
+/** A built-in function. */
+export interface BuiltIn {
+  readonly name: string;
+  readonly signature: string;
+  readonly documentation: string;
+}
+
+/** The words of the server's language, in upper case. */
+export interface Language {
+  readonly words: readonly string[];
+  readonly types: readonly string[];
+  readonly functions: readonly BuiltIn[];
+}
+
+export function readLanguage(body: unknown): Language {
+  const sent = asObject(body);
+  return {
+    words: list(sent?.words).map(text),
+    types: list(sent?.types).map(text),
+    functions: list(sent?.functions).map((entry) => {
+      const each = asObject(entry);
+      return {
+        name: text(each?.name),
+        signature: text(each?.signature),
+        documentation: text(each?.documentation),
+      };
+    }),
+  };
+}
+
 /** Reads a 200 or 202 answer; throws UnreadableAnswer when it is not one. */
 export function readAnswer(body: unknown): StatementAnswer {
   const answer = asObject(body);

@@ -6,6 +6,9 @@ import { type Failure, failureOf } from "../api/failures";
 import type { ResultSet } from "../api/statements";
 import { useSession } from "../session-context";
 
+/** First part of the keys of answers: what a refresh of the session asks for again. */
+export const ANSWER = "answer";
+
 /** Pages repeat one statement at this interval, while they are visible. */
 export const REFRESH_EVERY_MS = 10_000;
 
@@ -32,7 +35,7 @@ export function useAnswer<T>(request: AnswerRequest<T>): Answer<T> {
   const { client, currentContext, context } = useSession();
   const { role, database, schema, store } = context;
   const query: UseQueryResult<ResultSet> = useQuery({
-    queryKey: ["answer", statement, role, database, schema, store],
+    queryKey: [ANSWER, statement, role, database, schema, store],
     queryFn: async ({ signal }) => {
       const outcome = await client.run({ statement, context: currentContext(), signal });
       if (outcome.kind === "stream") throw new Error("The answer of this statement does not end.");

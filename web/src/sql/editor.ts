@@ -2,7 +2,6 @@
 
 import {
   autocompletion,
-  type Completion,
   closeBrackets,
   closeBracketsKeymap,
   completionKeymap,
@@ -12,7 +11,7 @@ import { keywordCompletionSource, type SQLNamespace, schemaCompletionSource } fr
 import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Action, type Diagnostic, linter, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { Compartment, EditorState, type Extension, Prec, StateEffect } from "@codemirror/state";
+import { Annotation, Compartment, EditorState, type Extension, Prec, StateEffect } from "@codemirror/state";
 import {
   drawSelection,
   EditorView,
@@ -23,9 +22,9 @@ import {
   lineNumbers,
 } from "@codemirror/view";
 import type { SqlFailure } from "../api/failures";
-import type { Problem } from "../api/wire";
+import type { Language, Problem } from "../api/wire";
 import { activeStatement } from "./active-statement";
-import { headraceDialect } from "./dialect";
+import { dialectOf, plainDialect, wordCompletion } from "./dialect";
 import { editorTheme, highlighting } from "./editor-theme";
 import { type Span, spanAt, spanOf } from "./position";
 import { type Statement, splitStatements, statementAt } from "./split";
@@ -42,6 +41,8 @@ export interface EditorEvents {
 /** Pause in typing before the text is checked. */
 const CHECK_DELAY_MS = 700;
 const checkAgain = StateEffect.define();
+/** Marks a change that is not the user's. */
+const elsewhere = Annotation.define<true>();
 
 interface PlacedText {
   readonly text: string;
@@ -50,22 +51,42 @@ interface PlacedText {
 
 export class SqlEditor {
   readonly #view: EditorView;
-  readonly #completion = new Compartment();
+  readonly #extensions: Extension;
+  readonly #language = new Compartment();
+  #words: Extension = plainDialect.extension;
+  /** The states of the texts that are not shown now. */
+  readonly #states = new Map<string, EditorState>();
+  #shown: string | null = null;
 
-  constructor(parent: HTMLElement, text: string, events: EditorEvents) {
-    this.#view = new EditorView({
-      parent,
-      state: EditorState.create({
-        doc: text,
-        extensions: [
-          runKeys(events),
-          baseExtensions(),
-          this.#completion.of(completion({})),
-          changes(events),
-          checks(events),
-        ],
-      }),
+  constructor(parent: HTMLElement, events: EditorEvents) {
+    this.#extensions = [
+      runKeys(events),
+      baseExtensions(),
+      this.#language.of(plainDialect.extension),
+      changes(events),
+      checks(events),
+    ];
+    this.#view = new EditorView({ parent, state: this.#stateOf("") });
+  }
+
+  /** Shows a text: another one with a history of its own, or the present one after it was replaced elsewhere. */
+  show(id: string, text: string): void {
+    if (id !== this.#shown) {
+      if (this.#shown !== null) this.#states.set(this.#shown, this.#view.state);
+      this.#shown = id;
+      this.#view.setState(this.#states.get(id) ?? this.#stateOf(text));
+      this.#view.dispatch({ effects: this.#language.reconfigure(this.#words) });
+    }
+    const { doc } = this.#view.state;
+    if (doc.toString() === text) return;
+    this.#view.dispatch({
+      changes: { from: 0, to: doc.length, insert: text },
+      annotations: elsewhere.of(true),
     });
+  }
+
+  #stateOf(text: string): EditorState {
+    return EditorState.create({ doc: text, extensions: this.#extensions });
   }
 
   /** The selected statements, or the one under the cursor. */
@@ -79,11 +100,6 @@ export class SqlEditor {
 
   allStatements(): readonly PlacedText[] {
     return placed(splitStatements(this.#view.state.doc.toString()), 0);
-  }
-
-  /** Sets the initial text of an editor without input. */
-  fillIfEmpty(text: string): void {
-    if (this.#view.state.doc.length === 0) this.#view.dispatch({ changes: { from: 0, insert: text } });
   }
 
   /** Puts a statement behind the text and selects it, so that the next Run runs it. */
@@ -131,8 +147,10 @@ export class SqlEditor {
     this.#view.dispatch(setDiagnostics(this.#view.state, []));
   }
 
-  completeNames(names: SQLNamespace): void {
-    this.#view.dispatch({ effects: this.#completion.reconfigure(completion(names)) });
+  /** Highlights and completes the words of a language, and completes the names of relations. */
+  setLanguage(language: Language, names: SQLNamespace): void {
+    this.#words = languageOf(language, names);
+    this.#view.dispatch({ effects: this.#language.reconfigure(this.#words) });
   }
 
   focus(): void {
@@ -209,22 +227,20 @@ function runKeys(events: EditorEvents): Extension {
 
 function changes(events: EditorEvents): Extension {
   return EditorView.updateListener.of((update) => {
-    if (update.docChanged) events.onChange(update.state.doc.toString());
+    const isTyped = !update.transactions.some((transaction) => transaction.annotation(elsewhere) === true);
+    if (update.docChanged && isTyped) events.onChange(update.state.doc.toString());
     if (update.selectionSet || update.docChanged) events.onSelection(!update.state.selection.main.empty);
   });
 }
 
-function completion(names: SQLNamespace): Extension {
-  const data = headraceDialect.language.data;
+function languageOf(language: Language, names: SQLNamespace): Extension {
+  const dialect = dialectOf(language);
+  const { data } = dialect.language;
   return [
-    data.of({ autocomplete: keywordCompletionSource(headraceDialect, true, keyword) }),
-    data.of({ autocomplete: schemaCompletionSource({ dialect: headraceDialect, schema: names }) }),
+    dialect.extension,
+    data.of({ autocomplete: keywordCompletionSource(dialect, true, wordCompletion(language)) }),
+    data.of({ autocomplete: schemaCompletionSource({ dialect, schema: names }) }),
   ];
-}
-
-/** Ranks below the names of relations, which a person is more likely to look for. */
-function keyword(label: string, type: string): Completion {
-  return { label, type, boost: -1 };
 }
 
 function baseExtensions(): Extension {
@@ -243,7 +259,6 @@ function baseExtensions(): Extension {
     bracketMatching(),
     closeBrackets(),
     autocompletion({ icons: false }),
-    headraceDialect.extension,
     syntaxHighlighting(highlighting),
     activeStatement,
     editorTheme,

@@ -18,6 +18,7 @@ from headrace.statements.system import (
     lineage,
     metrics,
     objects,
+    worksheets,
 )
 from headrace.statements.system.relation import (
     RELATIONS,
@@ -46,4 +47,5 @@ __all__ = [
     "objects",
     "rows_of",
     "system_relation_of",
+    "worksheets",
 ]

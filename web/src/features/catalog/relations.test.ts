@@ -28,6 +28,7 @@ describe("the catalog", () => {
     expect(shown("LATE")).toEqual([["tests", "orders_late"]]);
     expect(shown("", "stream")).toEqual([["public", "orders"]]);
     expect(shown("nothing")).toEqual([]);
+    expect(shown("lab.tests.")).toEqual([["tests", "orders_late"]]);
   });
 
   it("takes the names of a relation as texts, whatever the address contains", () => {

@@ -42,7 +42,8 @@ export function grouped(facts: CatalogFacts, text: string, type: string | undefi
     database: schema.database ?? "",
     schema: schema.name ?? "",
     relations: facts.relations.filter((relation) => {
-      const names = `${relation.name} ${relation.description ?? ""} ${relation.entity ?? ""}`.toLowerCase();
+      const path = `${relation.database}.${relation.schema}.${relation.name}`;
+      const names = `${path} ${relation.description ?? ""} ${relation.entity ?? ""}`.toLowerCase();
       return (
         relation.database === schema.database &&
         relation.schema === schema.name &&

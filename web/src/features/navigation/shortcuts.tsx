@@ -1,35 +1,52 @@
 import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef } from "react";
 import { Dialog } from "../../ui/dialog";
-import { COMMAND_KEY } from "../../ui/keys";
+import { COMMAND_KEY, isCommand } from "../../ui/keys";
 import { PAGES, pageOfKey } from "./pages";
 
 const SEQUENCE_MS = 1500;
 
-/** Shortcuts outside of text fields: `g` and a letter open a page, `?` lists all shortcuts. */
-export function Shortcuts() {
+interface ShortcutEvents {
+  readonly onList: () => void;
+  readonly onPalette: () => void;
+}
+
+/** The command key and K open the palette everywhere; outside of text fields, `g` and a letter open a page, `?` lists all shortcuts. */
+export function useShortcuts({ onList, onPalette }: ShortcutEvents): void {
   const navigate = useNavigate();
-  const [isListed, setListed] = useState(false);
   const goPressedAt = useRef(Number.NEGATIVE_INFINITY);
 
   useEffect(() => {
     function onKey(event: KeyboardEvent): void {
+      if (event.defaultPrevented || document.querySelector("dialog[open]") !== null) return;
+      if (isCommand(event) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        onPalette();
+      }
       const isModified = event.ctrlKey || event.metaKey || event.altKey;
-      if (isModified || event.defaultPrevented || isTyping(event.target)) return;
+      if (isModified || isTyping(event.target)) return;
       const isSecond = event.timeStamp - goPressedAt.current < SEQUENCE_MS;
       goPressedAt.current = event.key === "g" ? event.timeStamp : Number.NEGATIVE_INFINITY;
-      if (event.key === "?") setListed(true);
+      if (event.key === "?") onList();
       const page = isSecond ? pageOfKey(event.key) : null;
       if (page !== null) void navigate({ to: page });
     }
     window.addEventListener("keydown", onKey);
     return () => window.removeEventListener("keydown", onKey);
-  }, [navigate]);
+  }, [navigate, onList, onPalette]);
+}
 
-  if (!isListed) return null;
+/** The overview of all shortcuts. */
+export function ShortcutList({ onClose }: { readonly onClose: () => void }) {
   return (
-    <Dialog title="Shortcuts" onClose={() => setListed(false)}>
+    <Dialog title="Shortcuts" onClose={onClose}>
       <dl className="shortcuts">
+        <div>
+          <dt>
+            <kbd>{COMMAND_KEY}</kbd> <kbd>K</kbd>
+          </dt>
+          <dd>Find a page, an action or an object</dd>
+        </div>
         {PAGES.map((page) => (
           <div key={page.to}>
             <dt>
@@ -69,9 +86,5 @@ export function Shortcuts() {
 
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
-  return (
-    target.isContentEditable ||
-    ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName) ||
-    document.querySelector("dialog[open]") !== null
-  );
+  return target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
 }

@@ -1,10 +1,10 @@
-import { useState } from "react";
+import { useSyncExternalStore } from "react";
 import { Icon } from "../../ui/icons";
-import { chooseTheme, chosenTheme, THEMES } from "./theme";
+import { chooseTheme, chosenTheme, THEMES, watchTheme } from "./theme";
 
 /** Changes between the system's colours, light and dark. */
 export function ThemeButton() {
-  const [theme, setTheme] = useState(chosenTheme);
+  const theme = useSyncExternalStore(watchTheme, chosenTheme);
   const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] ?? "system";
   return (
     <button
@@ -12,10 +12,7 @@ export function ThemeButton() {
       className="ghost"
       aria-label={`Colours: ${theme}. Change to ${next}`}
       title={`Colours: ${theme}`}
-      onClick={() => {
-        chooseTheme(next);
-        setTheme(next);
-      }}
+      onClick={() => chooseTheme(next)}
     >
       <Icon name={`theme-${theme}`} />
     </button>

@@ -4,6 +4,7 @@ export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 
 const THEME_KEY = "headrace.theme";
+const THEME_CHANGED = "headrace-theme";
 
 /** The browser's choice for this page; the system's without one. */
 export function chosenTheme(): Theme {
@@ -16,7 +17,13 @@ export function chooseTheme(theme: Theme): void {
   applyTheme(theme);
 }
 
+/** Calls `onChange` when the theme changes; returns how to stop that. */
+export function watchTheme(onChange: () => void): () => void {
+  window.addEventListener(THEME_CHANGED, onChange);
+  return () => window.removeEventListener(THEME_CHANGED, onChange);
+}
+
 export function applyTheme(theme: Theme): void {
   document.documentElement.style.colorScheme = theme === "system" ? "" : theme;
-  window.dispatchEvent(new Event("headrace-theme"));
+  window.dispatchEvent(new Event(THEME_CHANGED));
 }

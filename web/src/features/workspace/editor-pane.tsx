@@ -1,11 +1,14 @@
 import type { SQLNamespace } from "@codemirror/lang-sql";
 import { type RefObject, useEffect, useRef } from "react";
-import type { Problem } from "../../api/wire";
+import type { Language, Problem } from "../../api/wire";
 import { SqlEditor } from "../../sql/editor";
+import type { Worksheet } from "./worksheets";
 
 interface EditorPaneProps {
   readonly editor: RefObject<SqlEditor | null>;
-  readonly initialText: string;
+  readonly sheet: Worksheet;
+  /** Null while it is on its way. */
+  readonly language: Language | null;
   readonly names: SQLNamespace;
   readonly onReady: () => void;
   readonly onRun: () => void;
@@ -17,21 +20,24 @@ interface EditorPaneProps {
 
 /** Holds the editor's element. CodeMirror owns everything inside it; React renders it once. */
 export function EditorPane(props: EditorPaneProps) {
-  const { editor, initialText, names, onReady, onRun, onRunAll, onChange, onSelection, onCheck } = props;
+  const { editor, sheet, language, names } = props;
+  const { onReady, onRun, onRunAll, onChange, onSelection, onCheck } = props;
   const host = useRef<HTMLDivElement>(null);
   const events = useRef({ onReady, onRun, onRunAll, onChange, onSelection, onCheck });
   events.current = { onReady, onRun, onRunAll, onChange, onSelection, onCheck };
-  const firstText = useRef(initialText);
+  const shown = useRef(sheet);
+  shown.current = sheet;
 
   useEffect(() => {
     if (host.current === null) return;
-    const created = new SqlEditor(host.current, firstText.current, {
+    const created = new SqlEditor(host.current, {
       onRun: () => events.current.onRun(),
       onRunAll: () => events.current.onRunAll(),
       onChange: (text) => events.current.onChange(text),
       onSelection: (hasSelection) => events.current.onSelection(hasSelection),
       onCheck: (text) => events.current.onCheck(text),
     });
+    created.show(shown.current.id, shown.current.text);
     editor.current = created;
     created.focus();
     events.current.onReady();
@@ -41,7 +47,13 @@ export function EditorPane(props: EditorPaneProps) {
     };
   }, [editor]);
 
-  useEffect(() => editor.current?.completeNames(names), [editor, names]);
+  const { id, revision } = sheet;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new revision is the reason to show the text anew; typing is none.
+  useEffect(() => editor.current?.show(id, shown.current.text), [editor, id, revision]);
+
+  useEffect(() => {
+    if (language !== null) editor.current?.setLanguage(language, names);
+  }, [editor, language, names]);
 
   return <div className="editor" ref={host} />;
 }

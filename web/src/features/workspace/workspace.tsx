@@ -1,18 +1,19 @@
 import type { SQLNamespace } from "@codemirror/lang-sql";
-import { lazy, type RefObject, Suspense, useCallback, useEffect, useRef, useState } from "react";
+import { lazy, type RefObject, Suspense, useCallback, useEffect, useState } from "react";
+import { useLanguage } from "../../data/use-language";
 import type { SqlEditor } from "../../sql/editor";
 import { spanAt } from "../../sql/position";
+import { Icon } from "../../ui/icons";
 import { Splitter } from "../../ui/splitter";
 import { Results } from "./results";
 import { isActive, isEffect, type RunStatement } from "./run-state";
 import { Toolbar } from "./toolbar";
 import { type RunEnvironment, useRun } from "./use-run";
+import { useWorksheets } from "./use-worksheets";
+import { EDITOR_PANEL, WorksheetTabs } from "./worksheet-tabs";
 
 // CodeMirror is the largest part of the workspace: the toolbar and the explorer do not wait for it.
 const EditorPane = lazy(() => import("./editor-pane").then((module) => ({ default: module.EditorPane })));
-
-// Of this tab and session only: statements may hold the passwords of stores.
-const TEXT_KEY = "headrace.workspace.text";
 
 interface WorkspaceProps {
   readonly environment: Omit<RunEnvironment, "onFailure" | "onSuccess"> & {
@@ -22,6 +23,8 @@ interface WorkspaceProps {
   readonly editor: RefObject<SqlEditor | null>;
   /** Set by this component: runs a statement that is not from the editor. */
   readonly runApart: RefObject<(statement: string) => void>;
+  /** Set by this component: opens a new worksheet. */
+  readonly newWorksheet: RefObject<() => void>;
   readonly names: SQLNamespace;
   readonly isShown: boolean;
   /** Called when the editor is there. */
@@ -29,11 +32,10 @@ interface WorkspaceProps {
 }
 
 export function Workspace(props: WorkspaceProps) {
-  const { environment, editor, runApart, names, isShown, onEditor } = props;
+  const { environment, editor, runApart, newWorksheet, names, isShown, onEditor } = props;
   const [height, setHeight] = useState(() => Math.round(window.innerHeight * 0.42));
   const [hasSelection, setHasSelection] = useState(false);
-  const keptText = useRef(sessionStorage.getItem(TEXT_KEY));
-  const [startingText, setStartingText] = useState("");
+  const { worksheets, state: sheets, active, choose } = useWorksheets();
   const runner = useRun({
     ...environment,
     onSuccess: (result) => {
@@ -45,18 +47,7 @@ export function Workspace(props: WorkspaceProps) {
       if (failure.kind === "sql" && offset !== null) editor.current?.showFailure({ text, offset }, failure);
     },
   });
-  const { client } = environment;
-  useEffect(() => {
-    if (keptText.current !== null) return;
-    client
-      .quickStart()
-      .then((text) => {
-        if (editor.current === null) setStartingText(text);
-        else editor.current.fillIfEmpty(text);
-      })
-      // A server that is away is reported by the banner; the editor stays empty.
-      .catch(() => {});
-  }, [client, editor]);
+  const language = useLanguage();
   const { state, run, stop } = runner;
   const isRunning = isActive(state.current);
 
@@ -102,11 +93,33 @@ export function Workspace(props: WorkspaceProps) {
     [editor, state],
   );
 
+  const onNew = useCallback(() => {
+    worksheets.create("", environment.currentContext());
+    editor.current?.focus();
+  }, [editor, environment, worksheets]);
+  useEffect(() => {
+    newWorksheet.current = onNew;
+  }, [newWorksheet, onNew]);
+
   const runAtCursor = () => start(editor.current?.statementsAtCursor());
   const runAll = () => start(editor.current?.allStatements());
   return (
     <main className="workspace">
       <h1 className="hidden">Workspace</h1>
+      <WorksheetTabs worksheets={worksheets} state={sheets} onChoose={choose} onNew={onNew} />
+      {sheets.notice === null ? null : (
+        <div className="sheet-notice" role="status">
+          <p>{sheets.notice}</p>
+          <button
+            type="button"
+            className="ghost"
+            aria-label="Dismiss the notice"
+            onClick={() => worksheets.dismissNotice()}
+          >
+            <Icon name="close" />
+          </button>
+        </div>
+      )}
       <Toolbar
         state={state}
         hasSelection={hasSelection}
@@ -114,19 +127,30 @@ export function Workspace(props: WorkspaceProps) {
         onRunAll={runAll}
         onStop={stop}
       />
-      <div className="editor-frame" style={{ height }}>
+      <div
+        className="editor-frame"
+        style={{ height }}
+        id={EDITOR_PANEL}
+        role="tabpanel"
+        aria-label={active?.name ?? "Worksheet"}
+      >
         <Suspense fallback={<div className="editor" aria-busy="true" />}>
-          <EditorPane
-            editor={editor}
-            initialText={keptText.current ?? startingText}
-            names={names}
-            onReady={onEditor}
-            onRun={runAtCursor}
-            onRunAll={runAll}
-            onChange={(text) => sessionStorage.setItem(TEXT_KEY, text)}
-            onSelection={setHasSelection}
-            onCheck={(text) => environment.client.check(text, environment.currentContext())}
-          />
+          {active === null ? (
+            <div className="editor" aria-busy="true" />
+          ) : (
+            <EditorPane
+              editor={editor}
+              sheet={active}
+              language={language}
+              names={names}
+              onReady={onEditor}
+              onRun={runAtCursor}
+              onRunAll={runAll}
+              onChange={(text) => worksheets.edit(active.id, { text })}
+              onSelection={setHasSelection}
+              onCheck={(text) => environment.client.check(text, environment.currentContext())}
+            />
+          )}
         </Suspense>
       </div>
       <Splitter

@@ -1,0 +1,172 @@
+/** What the palette finds: pages, commands and objects, and their order for a text. */
+
+import type { ContextField } from "../../catalog/context";
+import { nameOf } from "../../catalog/workload";
+import { combined, system } from "../../data/select";
+import type { IconName } from "../../ui/icons";
+
+export type Command =
+  | { readonly kind: "use"; readonly field: ContextField }
+  | { readonly kind: "theme"; readonly theme: "system" | "light" | "dark" }
+  | { readonly kind: "new-worksheet" | "shortcuts" | "refresh" | "sign-out" };
+
+/** Where an item leads. */
+export type Target =
+  | { readonly kind: "page"; readonly path: string }
+  | { readonly kind: "command"; readonly command: Command }
+  | { readonly kind: "relation"; readonly path: readonly [string, string, string] }
+  | { readonly kind: "query"; readonly id: string }
+  | { readonly kind: "store"; readonly name: string }
+  | { readonly kind: "catalog"; readonly text: string }
+  | { readonly kind: "resources"; readonly tab: string; readonly text: string };
+
+export interface PaletteItem {
+  /** The same at each reading of the objects, so that it is recognized as recent. */
+  readonly id: string;
+  readonly title: string;
+  /** Kind of the item in words, and where it is. */
+  readonly kind: string;
+  readonly note: string;
+  readonly icon: IconName;
+  readonly target: Target;
+}
+
+interface PageFacts {
+  readonly to: string;
+  readonly name: string;
+  readonly icon: IconName;
+}
+
+export function pageItems(pages: readonly PageFacts[]): readonly PaletteItem[] {
+  return pages.map(({ to, name, icon }) => ({
+    id: `page ${to}`,
+    title: name,
+    kind: "page",
+    note: "",
+    icon,
+    target: { kind: "page", path: to },
+  }));
+}
+
+export const COMMANDS: readonly PaletteItem[] = [
+  command("New worksheet", "tab editor", "plus", { kind: "new-worksheet" }),
+  command("Use another role", "switch role", "access", { kind: "use", field: "role" }),
+  command("Use another database", "switch database", "catalog", { kind: "use", field: "database" }),
+  command("Use another schema", "switch schema", "catalog", { kind: "use", field: "schema" }),
+  command("Use another store", "switch store", "store", { kind: "use", field: "store" }),
+  command("Use another compute pool", "switch pool", "resources", { kind: "use", field: "computePool" }),
+  command("Colours: system", "theme", "theme-system", { kind: "theme", theme: "system" }),
+  command("Colours: light", "theme", "theme-light", { kind: "theme", theme: "light" }),
+  command("Colours: dark", "theme", "theme-dark", { kind: "theme", theme: "dark" }),
+  command("Keyboard shortcuts", "keys help", "sql", { kind: "shortcuts" }),
+  command("Refresh", "read all objects anew", "refresh", { kind: "refresh" }),
+  command("Sign out", "log out", "sign-out", { kind: "sign-out" }),
+];
+
+function command(title: string, note: string, icon: IconName, does: Command): PaletteItem {
+  return {
+    id: `command ${title}`,
+    title,
+    kind: "action",
+    note,
+    icon,
+    target: { kind: "command", command: does },
+  };
+}
+
+export const OBJECTS = combined({
+  databases: { columns: { name: "name" }, from: `FROM ${system("databases")}` },
+  schemas: { columns: { database: "database_name", name: "name" }, from: `FROM ${system("schemas")}` },
+  relations: {
+    columns: { database: "database_name", schema: "schema_name", name: "name", type: "relation_type" },
+    from: `FROM ${system("relations")}`,
+  },
+  stores: { columns: { name: "name", type: '"type"' }, from: `FROM ${system("stores")}` },
+  queries: {
+    columns: { id: "id", name: "name", sink: "sink_fqn", state: "current_state" },
+    from: `FROM ${system("queries")} WHERE current_state <> 'terminated'`,
+  },
+  pools: { columns: { name: "name" }, from: `FROM ${system("compute_pools")}` },
+  functions: { columns: { name: "name", kind: '"kind"' }, from: `FROM ${system("functions")}` },
+});
+
+type Objects = ReturnType<typeof OBJECTS.read>;
+
+export function objectItems(objects: Objects): readonly PaletteItem[] {
+  return [
+    ...objects.relations.map((row): PaletteItem => {
+      const path = [row.database ?? "", row.schema ?? "", row.name ?? ""] as const;
+      const kind = (row.type ?? "relation").toLowerCase().replaceAll("_", " ");
+      return object(kind, path[2], `${path[0]}.${path[1]}`, "entity", { kind: "relation", path });
+    }),
+    ...objects.queries.map((row): PaletteItem => {
+      const id = row.id ?? "";
+      const item = object("query", nameOf(row), row.state ?? "", "queries", { kind: "query", id });
+      return { ...item, id: `query ${id}` };
+    }),
+    ...objects.stores.map((row): PaletteItem => {
+      const name = row.name ?? "";
+      return object("store", name, row.type ?? "", "store", { kind: "store", name });
+    }),
+    ...objects.databases.map(({ name }): PaletteItem => {
+      return object("database", name ?? "", "", "catalog", { kind: "catalog", text: `${name}.` });
+    }),
+    ...objects.schemas.map(({ database, name }): PaletteItem => {
+      const text = `${database}.${name}.`;
+      return object("schema", name ?? "", database ?? "", "folder", { kind: "catalog", text });
+    }),
+    ...objects.pools.map(({ name }): PaletteItem => {
+      const text = name ?? "";
+      return object("compute pool", text, "", "resources", { kind: "resources", tab: "pools", text });
+    }),
+    ...objects.functions.map((row): PaletteItem => {
+      const text = row.name ?? "";
+      return object("function", text, row.kind ?? "", "sql", { kind: "resources", tab: "functions", text });
+    }),
+  ];
+}
+
+function object(kind: string, title: string, note: string, icon: IconName, target: Target): PaletteItem {
+  return { id: `${kind} ${note} ${title}`, title, kind, note, icon, target };
+}
+
+/** At most so many items are shown, so that a large catalog does not slow down typing. */
+export const SHOWN_MAX = 50;
+
+/**
+ * The items that contain all words of a text, best first: the title is the text, begins with it, has a word that does, contains it; the
+ * rest contains it. Of equal ones the recent come first, newest first; else the given order stays.
+ */
+export function matching(
+  items: readonly PaletteItem[],
+  text: string,
+  recent: readonly string[],
+): readonly PaletteItem[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const places = new Map(recent.map((id, place) => [id, place]));
+  const ranked = items.flatMap((item, order) => {
+    const rank = rankOf(item, words);
+    return rank === null ? [] : [{ item, rank, place: places.get(item.id) ?? recent.length, order }];
+  });
+  ranked.sort((one, other) => one.rank - other.rank || one.place - other.place || one.order - other.order);
+  return ranked.slice(0, SHOWN_MAX).map(({ item }) => item);
+}
+
+function rankOf({ title, kind, note }: PaletteItem, words: readonly string[]): number | null {
+  const name = title.toLowerCase();
+  const all = `${name} ${kind} ${note.toLowerCase()}`;
+  if (!words.every((word) => all.includes(word))) return null;
+  const whole = words.join(" ");
+  if (whole === "" || name === whole) return 0;
+  if (name.startsWith(whole)) return 1;
+  const parts = name.split(/[^\p{L}\p{N}]+/u);
+  if (words.every((word) => parts.some((part) => part.startsWith(word)))) return 2;
+  return words.every((word) => name.includes(word)) ? 3 : 4;
+}
+
+const RECENT_MAX = 8;
+
+/** The ids of recent items after one was chosen, newest first. */
+export function withRecent(recent: readonly string[], id: string): readonly string[] {
+  return [id, ...recent.filter((each) => each !== id)].slice(0, RECENT_MAX);
+}
