@@ -249,7 +249,7 @@ class ServerParts:
     block). Without `accounts`, users cannot sign in with a password. `audit` records sign-ins and refused requests.
     `may_read_metrics` is true for the principals that may read the metrics page.
     `broker` is the address of the broker that was started with the server. All interfaces share `turns` and `attempts`.
-    GraphQL is served if there is a `reader`.
+    GraphQL is served if there is a `reader`. A server that stands by does not lead.
     """
 
     settings: Settings
@@ -266,3 +266,4 @@ class ServerParts:
     turns: Turns = field(default_factory=Turns)
     attempts: Attempts = field(default_factory=Attempts)
     reader: CatalogReader | None = None
+    leads: bool = True
