@@ -124,7 +124,7 @@ async def _lead(
     )
     leads = False
     try:
-        while not (leads := await asyncio.to_thread(lease.try_claim)):
+        while not (leads := await asyncio.to_thread(_claimed, lease)):
             standby = await asyncio.to_thread(importlib.import_module, "headrace.server.standby")
             try:
                 async with standby.standing_by(settings, lease) as app:
@@ -142,22 +142,30 @@ async def _lead(
                 await asyncio.sleep(CLAIM_INTERVAL_S)
         if stop.is_requested:
             return None
-        lease.keep()
         return lease
     finally:
         if stop.is_requested or not leads:
             lease.release()
 
 
+def _claimed(lease: Lease) -> bool:
+    if not lease.try_claim():
+        return False
+    lease.keep()
+    return True
+
+
 async def _claim(lease: Lease, server: _Server) -> bool:
     """Claim the lease until this server leads, and end the server that stands by; False if that ends before."""
-    while not server.should_exit:
-        if await asyncio.to_thread(lease.try_claim):
-            # Claimed and not yet kept: renewed from the next second on.
-            server.should_exit = True
-            return True
-        await asyncio.sleep(CLAIM_INTERVAL_S)
-    return False
+    try:
+        while not server.should_exit:
+            if await asyncio.to_thread(_claimed, lease):
+                return True
+            await asyncio.sleep(CLAIM_INTERVAL_S)
+        return False
+    finally:
+        # After an error too, which `_lead` then raises.
+        server.should_exit = True
 
 
 async def _end_with(lease: Lease) -> None:
