@@ -42,6 +42,7 @@ from headrace.catalog.kinds.savepoint import SAVEPOINT
 from headrace.catalog.kinds.schema_registry import SCHEMA_REGISTRY
 from headrace.catalog.kinds.secret import SECRET
 from headrace.catalog.kinds.store import STORE
+from headrace.catalog.lease import Lease
 from headrace.catalog.loading import load
 from headrace.catalog.objects import (
     SECRET_STRING,
@@ -121,10 +122,16 @@ class Catalog:
         self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod
-    def open(directory: Path, url: str | None = None, keys: KeySource | None = None) -> Catalog:
+    def open(
+        directory: Path,
+        url: str | None = None,
+        keys: KeySource | None = None,
+        lease: Lease | None = None,
+    ) -> Catalog:
         """Open the catalog of a data directory, or of the PostgreSQL database `url`; create or upgrade it if needed.
 
         `keys` defaults to the keys in the directory's file; if there are several, everything is sealed again with the first one.
+        `lease` is the claimed one of that database; without it, one is claimed.
 
         Raises UserError 53000 while another server uses the database; 3D008 for a catalog that cannot be read, for a key that decrypts none
         of its secrets, and for a new catalog in the data directory of another one; ExternalError 57015 if the database does not answer.
@@ -132,7 +139,10 @@ class Catalog:
         """
         directory.mkdir(parents=True, exist_ok=True)
         left = identity.remains(directory)
-        catalog_storage = storage.sqlite(directory, load) if url is None else storage.postgresql(url, load)
+        with storage.readable(directory, url):
+            catalog_storage = (
+                storage.sqlite(directory, load) if url is None else storage.postgresql(url, load, lease)
+            )
         try:
             source = keys or FileKeys(directory)
             secret_keys = source.read()
@@ -152,6 +162,22 @@ class Catalog:
         if len(secret_keys) > 1:
             catalog._seal_all(secret_keys)
         return catalog
+
+    @staticmethod
+    def follow(url: str, keys: KeySource, lease: Lease) -> tuple[Catalog, Callable[[], None]]:
+        """Return the catalog that another server writes, read only, and a function that reads it again, which may raise ExternalError
+        57015. Raises as `open`, and UserError 0A000 for a catalog of another revision."""
+        followed = storage.Follower(url, load, lease)
+        try:
+            box = SecretBox(keys.read())
+            with storage.readable(Path(), url):
+                upgrade.refuse_other(followed)
+                followed.refresh()
+            _refuse_foreign_key(followed.state, box)
+            return Catalog(followed, keys, box), followed.refresh
+        except BaseException:
+            followed.close()
+            raise
 
     def close(self) -> None:
         """Write the rest of the audit log, and release the database."""

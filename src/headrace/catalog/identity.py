@@ -57,6 +57,18 @@ def refuse_new(directory: Path, names: list[str]) -> None:
         )
 
 
+def refuse_unshared(organization: Organization, directory: Path) -> None:
+    """Raise UserError 3D008 if a folder is not the one that the server which leads has bound to the catalog."""
+    stored = _read(directory)
+    if stored is None or (stored.catalog, stored.directory) != (organization.id, organization.data_directory):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"HEADRACE_SHARED_DIR={directory} is not the folder of the server that leads: expected {organization.data_directory}, "
+            f"found {stored.directory if stored else 'a folder without ' + FILE}",
+            hint="Mount the same folder on both machines, and set HEADRACE_SHARED_DIR to it on both.",
+        )
+
+
 def bind(catalog: OrganizationRecord, directory: Path, *, adopt: bool) -> None:
     """Store the ids of a catalog and its data directory in each other at the first start; compare them at later starts.
 

@@ -1,7 +1,8 @@
 """The catalog's database, and the state in memory that follows it.
 
-A single connection performs all writes, under a lock: a catalog belongs to one server. A transaction works on a private state, which
-only its thread sees, and which replaces the current state after the database has committed.
+A single connection performs all writes, under a lock: a catalog belongs to one server. In PostgreSQL each transaction that writes ends with
+a look at the epoch of the lease. A transaction works on a private state, which only its thread sees, and which replaces the current state
+after the database has committed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 from sqlalchemy import (
@@ -19,16 +20,15 @@ from sqlalchemy import (
     CursorResult,
     Engine,
     Executable,
-    NullPool,
     RowMapping,
     Select,
     create_engine,
     event,
-    make_url,
     text,
 )
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
+from headrace.catalog.lease import Lease, connections, not_leading
 from headrace.catalog.state import CatalogState
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.signals import Signal
@@ -37,20 +37,22 @@ from headrace.core.sqlstate import SqlState
 log = structlog.get_logger()
 
 FILE = "catalog.db"
-CONNECT_TIMEOUT_S = 5
-ANSWER_TIMEOUT_MS = 10_000
 
 
 class Storage:
     """Reads of the state never wait. Transactions wait for each other and for the database: use a thread.
 
     `load` reads the whole state: after a lost connection, the outcome of the last transaction is unknown. `committed` reports each
-    replacement of the current state.
+    replacement of the current state. `lease` was claimed, and is released by `close`; a file has none.
     """
 
-    def __init__(self, engine: Engine, load: Callable[[Storage], CatalogState]) -> None:
+    def __init__(
+        self, engine: Engine, load: Callable[[Storage], CatalogState], lease: Lease | None = None
+    ) -> None:
         self._engine = engine
         self._load = load
+        self._lease = lease
+        self._is_written = False
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._depth = 0
@@ -64,6 +66,8 @@ class Storage:
         with self._lock:
             self._disconnect()
             self._engine.dispose()
+            if self._lease is not None:
+                self._lease.release()
 
     @property
     def state(self) -> CatalogState:
@@ -98,11 +102,16 @@ class Storage:
     def rows(self, query: Select[Any]) -> list[RowMapping]:
         """Return the rows of a query, in a new transaction unless this thread already has one."""
         with nullcontext() if self._writer == threading.get_ident() else self.transaction():
-            return list(self.connection.execute(query).mappings())
+            return list(self._connected.execute(query).mappings())
 
     @property
     def connection(self) -> Connection:
-        """The connection of this thread's transaction."""
+        """The connection of this thread's transaction, for writes."""
+        self._is_written = True
+        return self._connected
+
+    @property
+    def _connected(self) -> Connection:
         if self._connection is None:
             raise RuntimeError("there is no transaction")
         return self._connection
@@ -114,22 +123,20 @@ class Storage:
     @contextmanager
     def _committed(self) -> Iterator[None]:
         self._writer = threading.get_ident()
+        self._is_written = False
         before = self._state
         try:
             self._connect()
             yield
-            self.connection.commit()
+            if self._lease is not None and self._is_written:
+                self._lease.verify(self._connected)
+            self._connected.commit()
             self._state = self._draft
             if self._state is not before:
                 self.committed.notify()
         except (OperationalError, InterfaceError) as error:
             self._disconnect()
-            log.warning("catalog_unavailable", reason=str(error.orig).partition("\n")[0])
-            raise ExternalError(
-                SqlState.REMOTE_UNAVAILABLE,
-                "the catalog's database does not answer",
-                hint="Running queries continue. Try again; the server's log contains the reason.",
-            ) from error
+            raise _unavailable(error) from error
         except BaseException:
             if self._connection is not None:
                 with suppress(DBAPIError):
@@ -141,6 +148,8 @@ class Storage:
     def _connect(self) -> None:
         """Open a connection that works, and read the state that belongs to it."""
         self._draft = self._state
+        if self._lease is not None and self._lease.is_lost:
+            raise not_leading(self._lease.leader)
         if self._connection is not None and self._engine.dialect.name != "sqlite":
             try:
                 self._connection.execute(text("SELECT 1"))
@@ -210,6 +219,52 @@ class Draft(Storage):
         return self._kept.rows(query)
 
 
+class Follower(Storage):
+    """State of a catalog that another server writes: `refresh` reads it again. Each transaction raises ExternalError 57P03."""
+
+    def __init__(self, url: str, load: Callable[[Storage], CatalogState], lease: Lease) -> None:
+        super().__init__(connections(url), load)
+        self._followed = lease
+
+    def refresh(self) -> None:
+        """Read the state, as it is between two transactions of the leader. Raises ExternalError 57015."""
+        with self._reading():
+            state = self._load(self)
+        self._state = state
+        self.committed.notify()
+
+    def transaction(self) -> NoReturn:
+        """Raise ExternalError 57P03."""
+        raise not_leading(self._followed.leader)
+
+    def rows(self, query: Select[Any]) -> list[RowMapping]:
+        """Return the rows of a query, in a new connection unless this thread is reading the state."""
+        with nullcontext() if self._writer == threading.get_ident() else self._reading():
+            return list(self._connected.execute(query).mappings())
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._lock:
+            self._writer = threading.get_ident()
+            try:
+                self._connection = self._engine.connect().execution_options(isolation_level="REPEATABLE READ")
+                yield
+            except (OperationalError, InterfaceError) as error:
+                raise _unavailable(error) from error
+            finally:
+                self._writer = None
+                self._disconnect()
+
+
+def _unavailable(error: DBAPIError) -> ExternalError:
+    log.warning("catalog_unavailable", reason=str(error.orig).partition("\n")[0])
+    return ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        "the catalog's database does not answer",
+        hint="Running queries continue. Try again; the server's log contains the reason.",
+    )
+
+
 def sqlite(directory: Path, load: Callable[[Storage], CatalogState]) -> Storage:
     """Return the database in a file of a data directory."""
     engine = create_engine(f"sqlite:///{directory / FILE}", connect_args={"check_same_thread": False})
@@ -237,18 +292,17 @@ def readable(directory: Path, url: str | None) -> Iterator[None]:
         ) from None
 
 
-def postgresql(url: str, load: Callable[[Storage], CatalogState]) -> Storage:
-    """Return the storage in a database of a PostgreSQL server, in the first schema of the search path. Raises UserError 53000 while
-    another server has it."""
-    timeouts = {
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        "keepalives_idle": CONNECT_TIMEOUT_S,
-        "tcp_user_timeout": ANSWER_TIMEOUT_MS,
-    }
-    chosen = make_url(url).set(drivername="postgresql+psycopg")
-    engine = create_engine(chosen, poolclass=NullPool, connect_args=timeouts, hide_parameters=True)
-    event.listen(engine, "connect", _claim)
-    return Storage(engine, load)
+def postgresql(url: str, load: Callable[[Storage], CatalogState], lease: Lease | None = None) -> Storage:
+    """Return the storage in a database of a PostgreSQL server, in the first schema of the search path, with a lease that was claimed.
+    Without `lease`, claim one: raises UserError 53000 while another server has it."""
+    if lease is None:
+        lease = Lease(url)
+        try:
+            lease.claim()
+        except (OperationalError, InterfaceError) as error:
+            raise _unavailable(error) from error
+        lease.keep()
+    return Storage(connections(url), load, lease)
 
 
 def _configure(connection: sqlite3.Connection, _record: object) -> None:
@@ -256,24 +310,3 @@ def _configure(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     for pragma in ("journal_mode=WAL", "foreign_keys=ON", "synchronous=FULL", "busy_timeout=5000"):
         connection.execute(f"PRAGMA {pragma}")
-
-
-def _claim(connection: Any, _record: object) -> None:
-    """Take the catalog's lock: two servers over one catalog would run every query twice. The lock belongs to the connection: a server
-    that loses it writes nothing."""
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET statement_timeout = {ANSWER_TIMEOUT_MS}")
-            cursor.execute("SELECT pg_try_advisory_lock(hashtext('headrace ' || current_schema()))")
-            (ours,) = cursor.fetchone()
-        connection.commit()
-        if not ours:
-            raise UserError(
-                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                "another server is running on this catalog",
-                hint="Stop the other server first, or set another database in HEADRACE_CATALOG_URL.",
-            )
-    except BaseException:
-        # SQLAlchemy leaves a connection open that its listener refuses.
-        connection.close()
-        raise

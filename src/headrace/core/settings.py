@@ -141,6 +141,11 @@ class Settings(BaseSettings):
         "`postgresql://headrace:secret@db.example.com/headrace`, instead of a file in the data "
         "directory.",
     )
+    shared_dir: Path | None = Field(
+        None,
+        description="A folder that all servers of a catalog in PostgreSQL see, such as a mount, for checkpoints and savepoints. With it, a "
+        "server that starts while another one leads stands by, and takes over when that one ends.",
+    )
     catalog_key: SecretStr | None = Field(
         None,
         description="The key that encrypts secrets in the catalog, 32 bytes in base64, instead of the file "
@@ -419,6 +424,16 @@ class Settings(BaseSettings):
         "is stopped. 0 for no limit.",
     )
     interactive_queries_max: int = Field(16, description="Most interactive queries that run at a time.")
+
+    @property
+    def durable_dir(self) -> Path:
+        """The folder of what a server that takes over continues from: that of all servers, or the data directory."""
+        return (self.shared_dir or self.data_dir).resolve()
+
+    @property
+    def lease_file(self) -> Path | None:
+        """The file with the deadline of the lease, after which the drivers of this server are killed; None if no server stands by."""
+        return self.data_dir.resolve() / "lease" if self.shared_dir is not None else None
 
     def password_of_views(self) -> str:
         """Return the password from the environment or the file; empty if neither is given. Raises UserError 3D008 for a file that cannot

@@ -79,7 +79,7 @@ class Engine:
         self.views = open_views(settings, owner=catalog.organization().id)
         self._catalog = catalog
         self._settings = settings
-        self._checkpoints = Checkpoints(settings.data_dir.resolve() / "checkpoints", self._shared_folders)
+        self._checkpoints = Checkpoints(settings.durable_dir / "checkpoints", self._shared_folders)
         self._drivers = Drivers(
             catalog,
             settings,
@@ -101,7 +101,7 @@ class Engine:
         )
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
         self._backups = Backups(settings.data_dir.resolve(), catalog, self._copies, self.views)
-        self._savepoints = Savepoints(settings.data_dir.resolve() / "savepoints")
+        self._savepoints = Savepoints(settings.durable_dir / "savepoints")
         self.history = MetricsHistory(
             settings.data_dir.resolve() / "metrics.sqlite", hours=settings.metrics_hours
         )
@@ -109,7 +109,7 @@ class Engine:
             catalog,
             Egress(settings.egress_allowed),
             self.findings,
-            settings.data_dir.resolve() / "alerts.json",
+            settings.durable_dir / "alerts.json",
         )
         self._interactive = InteractiveQueries(
             catalog, settings, self._drivers, self._checkpoints, self.functions
@@ -183,7 +183,7 @@ class Engine:
         """Return the folder of a pool's checkpoints: the server's, or one of this catalog's own in the folder that the pool names."""
         shared = pool_resources(pool, self._settings).place.checkpoints
         if shared is None:
-            return self._settings.data_dir.resolve() / "checkpoints"
+            return self._settings.durable_dir / "checkpoints"
         return shared / self._catalog.organization().id
 
     def _shared_folders(self) -> dict[str, Path]:

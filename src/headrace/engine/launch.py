@@ -131,7 +131,7 @@ class DriverLaunch:
             "driver_host": settings.driver_host,
             "worker_python": settings.worker_python and str(settings.worker_python),
             "cluster": self._given.place.cluster and asdict(self._given.place.cluster),
-            "checkpoints": str(self._given.place.checkpoints or self._folder / "checkpoints"),
+            "checkpoints": str(self._given.place.checkpoints or settings.durable_dir / "checkpoints"),
             "driver_memory_mb": self._given.heap_mb,
             "shuffle_partitions": settings.shuffle_partitions,
             "small_batch_records": settings.small_batch_records,
@@ -143,7 +143,7 @@ class DriverLaunch:
         with self.log.open("ab") as out:
             self._log_start = out.tell()
             process = await asyncio.create_subprocess_exec(
-                *guarded(command, grace_s=KILL_TIMEOUT_S),
+                *guarded(command, grace_s=KILL_TIMEOUT_S, lease=settings.lease_file),
                 # Never written to: the guard ends the driver when this end closes, be it by our own death.
                 stdin=asyncio.subprocess.PIPE,
                 stdout=out,

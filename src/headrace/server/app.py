@@ -48,7 +48,7 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
     """Return the application. Every HTTP route added here is behind the token gate, except `probes`, signing in, and what is static: the
     page and the documentation."""
     hosts = Hosts(parts.settings)
-    metrics = metrics or Metrics(parts.query_metrics)
+    metrics = metrics or Metrics(parts.query_metrics, leads=parts.leads)
     tickets = TicketOffice(grace_ms=parts.settings.result_channel_grace_ms)
     sessions = Sessions(parts.settings, parts.accounts.user if parts.accounts else lambda _name: None)
 
@@ -87,7 +87,7 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
         router(ControlPlane(parts.settings, hosts, runs, tickets, metrics, ended, parts.audit))
     )
     app.include_router(downloads.router(parts.download, parts.audit))
-    app.include_router(probes.router(parts.is_ready))
+    app.include_router(probes.router(parts.is_ready, leads=parts.leads))
     app.include_router(quick_start.router(parts.broker))
     if parts.worksheets is not None:
         app.include_router(worksheets.router(parts.worksheets))

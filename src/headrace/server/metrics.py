@@ -19,8 +19,11 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0,
 class Metrics:
     """The counters of one application, in a separate registry."""
 
-    def __init__(self, query_metrics: Callable[[], Iterable[MetricFamily]]) -> None:
+    def __init__(self, query_metrics: Callable[[], Iterable[MetricFamily]], *, leads: bool = True) -> None:
         self._registry = CollectorRegistry()
+        Gauge("headrace_leader", "1 if this server leads, 0 if it stands by.", registry=self._registry).set(
+            leads
+        )
         self._statements = Counter(
             "headrace_statements",
             "Requests to run statements, by SQLSTATE.",

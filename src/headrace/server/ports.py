@@ -264,7 +264,7 @@ class ServerParts:
     block). Without `accounts`, users cannot sign in with a password. `audit` records sign-ins and refused requests.
     `may_read_metrics` is true for the principals that may read the metrics page.
     `broker` is the address of the broker that was started with the server. All interfaces share `turns` and `attempts`.
-    GraphQL is served if there is a `reader`, and worksheets are saved if there are `worksheets`.
+    GraphQL is served if there is a `reader`, and worksheets are saved if there are `worksheets`. A server that stands by does not lead.
     """
 
     settings: Settings
@@ -282,3 +282,4 @@ class ServerParts:
     attempts: Attempts = field(default_factory=Attempts)
     reader: CatalogReader | None = None
     worksheets: WorksheetStore | None = None
+    leads: bool = True

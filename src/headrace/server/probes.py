@@ -1,6 +1,8 @@
-"""Probes of an orchestrator: `/healthz` (the process answers) and `/readyz` (the catalog can be read). Neither needs a token or returns
-more than yes or no. A compute pool that is down does not make the server unready: its state is in LIST COMPUTE_POOLS, and DDL and
-views work without it."""
+"""Probes of an orchestrator: `/healthz` (the process answers) and `/readyz` (this server leads, and the catalog can be read).
+
+Neither needs a token or returns more than that. A compute pool that is down does not make the server unready: its state is in LIST
+COMPUTE_POOLS, and DDL and views work without it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ PATHS = frozenset({"/healthz", "/readyz"})
 READY_TIMEOUT_S = 2.0
 
 
-def router(is_ready: Callable[[], bool]) -> APIRouter:
+def router(is_ready: Callable[[], bool], *, leads: bool = True) -> APIRouter:
     """Return both paths; `is_ready` may block."""
     routes = APIRouter()
 
@@ -29,6 +31,8 @@ def router(is_ready: Callable[[], bool]) -> APIRouter:
         responses={503: {"description": "Not now.", "content": {"text/plain": {}}}},
     )
     async def readyz() -> Response:
+        if not leads:
+            return PlainTextResponse("standby\n", status_code=503)
         try:
             ready = await asyncio.wait_for(asyncio.to_thread(is_ready), READY_TIMEOUT_S)
         except TimeoutError:

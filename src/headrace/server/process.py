@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING
 import structlog
 import uvicorn
 
+from headrace.catalog.lease import Lease
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.server import tracing
 from headrace.server.connections import Connections
+from headrace.server.sharing import check_settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+CLAIM_INTERVAL_S = 0.5
+LEASE_INTERVAL_S = 0.25
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
 SOCKETS_END_S = 2
 FILES_MAX = 65_536
@@ -59,6 +63,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
     os.umask(0o077)
     _allow_files()
     tls = _tls(settings)
+    check_settings(settings, kafka_port=kafka_port)
     with _exclusive(settings.data_dir), ExitStack() as listeners:
         listener = listeners.enter_context(_listening(settings.host, settings.port, "--port"))
         postgres = (
@@ -68,6 +73,11 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
             if settings.postgres_port is not None
             else None
         )
+        lease = None
+        if settings.shared_dir is not None:
+            lease = await _lead(settings, listener, tls, stop)
+            if lease is None:
+                return
         async with AsyncExitStack() as life:
             # The broker's JVM and our own imports take seconds each: side by side.
             broker = asyncio.create_task(_enter_broker(life, settings.data_dir / "kafka", kafka_port))
@@ -75,8 +85,10 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
                 wiring = await asyncio.to_thread(importlib.import_module, "headrace.server.wiring")
             finally:
                 address = await broker
-            wired = wiring.build(settings, broker=address)
+            wired = wiring.build(settings, broker=address, lease=lease)
             life.callback(wired.catalog.close)
+            if lease is not None:
+                life.callback(asyncio.create_task(_end_with(lease), name="lease").cancel)
             life.push_async_callback(asyncio.to_thread, await asyncio.to_thread(tracing.start))
             # The loaded catalog stays in memory: without the freeze, each full collection scans it, which takes 0.25 s at 10,000 relations.
             gc.freeze()
@@ -95,16 +107,81 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
             if postgres is not None:
                 await life.enter_async_context(wired.postgres.listening(postgres, tls, open_connections))
                 wired.postgres.announce(f"{_reached(settings.host)}:{postgres.getsockname()[1]}")
-            server = _Server(wired.app, tls, _url(settings, listener), open_connections)
+            server = _Server(wired.app, tls, f"ready {_url(settings, listener)}", open_connections)
             stop.attach(server)
             await server.serve(sockets=[listener])
+
+
+async def _lead(
+    settings: Settings, listener: socket.socket, tls: ssl.SSLContext | None, stop: _StopSignals
+) -> Lease | None:
+    """Stand by until no other server leads, and return the lease of this one; None if the server is to end before."""
+    assert settings.catalog_url is not None  # noqa: S101 - `check_settings`
+    lease = Lease(
+        settings.catalog_url.get_secret_value(),
+        address=_address(settings, listener),
+        file=settings.lease_file,
+    )
+    leads = False
+    try:
+        while not (leads := await asyncio.to_thread(_claimed, lease)):
+            standby = await asyncio.to_thread(importlib.import_module, "headrace.server.standby")
+            try:
+                async with standby.standing_by(settings, lease) as app:
+                    server = _Server(app, tls, f"standby {_url(settings, listener)}", Connections())
+                    stop.attach(server)
+                    claiming = asyncio.create_task(_claim(lease, server), name="claim")
+                    # The listener stays open for the server that leads.
+                    await server.serve(sockets=[listener.dup()])
+                    leads = await claiming
+                    stop.attach(None)
+                    if leads or stop.is_requested:
+                        break
+            except ExternalError as error:
+                log.warning("cannot_stand_by", reason=error.message)
+                await asyncio.sleep(CLAIM_INTERVAL_S)
+        if stop.is_requested:
+            return None
+        return lease
+    finally:
+        if stop.is_requested or not leads:
+            lease.release()
+
+
+def _claimed(lease: Lease) -> bool:
+    if not lease.try_claim():
+        return False
+    lease.keep()
+    return True
+
+
+async def _claim(lease: Lease, server: _Server) -> bool:
+    """Claim the lease until this server leads, and end the server that stands by; False if that ends before."""
+    try:
+        while not server.should_exit:
+            if await asyncio.to_thread(_claimed, lease):
+                return True
+            await asyncio.sleep(CLAIM_INTERVAL_S)
+        return False
+    finally:
+        # After an error too, which `_lead` then raises.
+        server.should_exit = True
+
+
+async def _end_with(lease: Lease) -> None:
+    """End this process when its lease is over: another server may lead, and all that this one would still write is refused."""
+    while not lease.is_lost and time.monotonic() < lease.deadline:
+        await asyncio.sleep(LEASE_INTERVAL_S)
+    log.error("lease_over", is_lost=lease.is_lost, leader=lease.leader and lease.leader.address)
+    print("headrace: another server leads, or may lead: this server ends", file=sys.stderr, flush=True)  # noqa: T201
+    os._exit(1)
 
 
 class _Server(uvicorn.Server):
     """uvicorn, saying that it is ready in our words."""
 
     def __init__(
-        self, app: FastAPI, tls: ssl.SSLContext | None, url: str, open_connections: Connections
+        self, app: FastAPI, tls: ssl.SSLContext | None, greeting: str, open_connections: Connections
     ) -> None:
         super().__init__(
             uvicorn.Config(
@@ -124,7 +201,7 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=SOCKETS_END_S,
             )
         )
-        self._url = url
+        self._greeting = greeting
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -135,8 +212,9 @@ class _Server(uvicorn.Server):
         """Start, then print the address."""
         await super().startup(sockets)
         if self.started:
-            print(f"headrace ready {self._url}", flush=True)  # noqa: T201 - what whoever started us waits for
-            log.info("ready", url=self._url, pid=os.getpid())
+            print(f"headrace {self._greeting}", flush=True)  # noqa: T201 - what whoever started us waits for
+            state, _, url = self._greeting.partition(" ")
+            log.info(state, url=url, pid=os.getpid())
 
 
 def _allow_files() -> None:
@@ -154,15 +232,17 @@ class _StopSignals:
     def __init__(self) -> None:
         self._task = asyncio.current_task()
         self._server: _Server | None = None
+        self.is_requested = False
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
 
-    def attach(self, server: _Server) -> None:
-        """Forward the end to this server from now on, no longer to its start."""
+    def attach(self, server: _Server | None) -> None:
+        """Forward the end to this server from now on, no longer to its start; None ends that."""
         self._server = server
 
     def _stop(self) -> None:
+        self.is_requested = True
         if self._server is None:
             if self._task is not None:
                 self._task.cancel()
@@ -235,6 +315,15 @@ def _url(settings: Settings, listener: socket.socket) -> str:
     """Return the server's address on this machine."""
     scheme = "https" if settings.tls_cert else "http"
     return f"{scheme}://{_reached(settings.host)}:{listener.getsockname()[1]}"
+
+
+def _address(settings: Settings, listener: socket.socket) -> str:
+    """Return the server's address for clients on other machines, as far as the settings name it."""
+    if settings.public_url is not None:
+        return settings.public_url
+    if settings.host not in ("0.0.0.0", "::"):  # noqa: S104
+        return _url(settings, listener)
+    return f"{'https' if settings.tls_cert else 'http'}://{socket.getfqdn()}:{listener.getsockname()[1]}"
 
 
 def _reached(host: str) -> str:

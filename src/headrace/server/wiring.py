@@ -12,6 +12,7 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.identity import bind
 from headrace.catalog.keys import CommandKeys, GivenKeys, KeySource
+from headrace.catalog.lease import Lease
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
@@ -23,6 +24,7 @@ from headrace.server.metrics import Metrics
 from headrace.server.ports import ServerParts
 from headrace.server.postgres.door import PostgresDoor, check_listener
 from headrace.server.query_metrics import query_metrics
+from headrace.server.sharing import check_catalog
 from headrace.session import StatementService
 from headrace.statements.base import Services
 
@@ -38,10 +40,11 @@ class Wired:
     audit_kept: AbstractAsyncContextManager[None]
 
 
-def build(settings: Settings, *, broker: str | None = None) -> Wired:
+def build(settings: Settings, *, broker: str | None = None, lease: Lease | None = None) -> Wired:
     """Build the real parts over `settings.data_dir`, not started. Raises HeadraceError when the catalog cannot be opened.
 
-    `broker` is the address of the broker that was started with the server, if one was.
+    `broker` is the address of the broker that was started with the server, if one was. `lease` is the claimed one of a catalog that other
+    servers share; without it, one is claimed for a catalog in PostgreSQL.
     """
     if settings.oidc_issuer is not None and not settings.oidc_client_id:
         message = "HEADRACE_OIDC_ISSUER is set, but HEADRACE_OIDC_CLIENT_ID is not"
@@ -52,9 +55,12 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
         )
     check_listener(settings)
     url = settings.catalog_url
-    catalog = Catalog.open(settings.data_dir, url.get_secret_value() if url else None, _keys(settings))
+    catalog = Catalog.open(
+        settings.data_dir, url.get_secret_value() if url else None, keys_of(settings), lease
+    )
     try:
-        bind(catalog, settings.data_dir, adopt=settings.adopt_data_dir)
+        bind(catalog, settings.durable_dir, adopt=settings.adopt_data_dir)
+        check_catalog(settings, catalog.snapshot())
         engine = Engine(catalog, settings)
     except BaseException:
         catalog.close()
@@ -69,7 +75,7 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
         catalog.ended,
         catalog,
         catalog.audit.record,
-        partial(_may_read_metrics, catalog),
+        partial(may_read_metrics, catalog),
         statements.download,
         broker,
         reader=statements,
@@ -85,12 +91,13 @@ def build(settings: Settings, *, broker: str | None = None) -> Wired:
     )
 
 
-def _may_read_metrics(catalog: Catalog, principal: Principal) -> bool:
+def may_read_metrics(catalog: Catalog, principal: Principal) -> bool:
+    """True if one of the roles of `principal` has READ_METRICS on the organization."""
     state = catalog.snapshot()
     return any(state.policy.check(role, Privilege.READ_METRICS) for role in state.graph.roles_of(principal))
 
 
-def _keys(settings: Settings) -> KeySource | None:
+def keys_of(settings: Settings) -> KeySource | None:
     """Return the configured source of the catalog's keys. Raises UserError 3D008 if there are two."""
     if settings.catalog_key is not None and settings.catalog_key_command:
         message = "HEADRACE_CATALOG_KEY and HEADRACE_CATALOG_KEY_COMMAND both specify the key"

@@ -38,6 +38,7 @@ from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.engine.drivers import usable_pool
 from headrace.engine.sizes import pool_resources
+from headrace.engine.views.opening import refuse_unshared
 from headrace.planner import plan_query, state_warning
 from headrace.planner.cycles import HIDDEN, Flow, Output, refuse_cycle
 from headrace.planner.physical import LookupJoin, ReadEntity, ReadRows, SparkPlan, Step, WriteEntity
@@ -301,6 +302,7 @@ def _prepare_view(
     run: Execution,
     identifier: str | None = None,
 ) -> Prepared:
+    refuse_unshared(run.services.settings, span=statement.span)
     identifier = identifier or str(uuid.uuid4())
     types = [scan.store_type for scan in logical.scans if scan.store_type]
     kind = connector(types[0]) if types else None

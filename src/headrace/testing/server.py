@@ -19,7 +19,7 @@ from headrace.runtime.guard import guarded
 from headrace.testing.patience import Patience
 from headrace.testing.script import ExpectationError
 
-_READY = "headrace ready http"
+_GREETINGS = ("headrace ready http", "headrace standby http")
 _GRACE_S = 60.0
 _LOG_TAIL = 4000
 _DRIVER_LOG_TAIL = 8000
@@ -43,7 +43,7 @@ class ServerProcess:
         self._guard: subprocess.Popen[str] | None = None
 
     def start(self, **environment: str) -> Self:
-        """Return when the server reports that it is ready; raise ExpectationError with its log if it does not start."""
+        """Return when the server reports that it is ready, or stands by; raise ExpectationError with its log if it does not start."""
         command = [
             *(sys.executable, "-m", "headrace.cli", "up"),
             *("--data-dir", str(self.data_dir), "--port", str(self._port)),
@@ -61,7 +61,7 @@ class ServerProcess:
                 start_new_session=True,
             )
         line = self._line()
-        if not line.startswith(_READY):
+        if not line.startswith(_GREETINGS):
             raise ExpectationError(f"the server does not start: {line!r}\n{self.log()}")
         self.url = line.split()[2]
         self._port = int(self.url.rsplit(":", 1)[1])

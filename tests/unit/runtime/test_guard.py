@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -24,6 +26,26 @@ def _running(program: str, *, grace_s: float = 5) -> Iterator[tuple[subprocess.P
         assert guard.stdout is not None
         yield guard, psutil.Process(int(guard.stdout.readline()))
         guard.kill()
+
+
+@pytest.mark.parametrize("content", [struct.pack("d", 1.0), None])
+def test_the_command_is_killed_when_the_lease_is_over(content: bytes | None, tmp_path: Path) -> None:
+    lease = tmp_path / "lease"
+    lease.write_bytes(struct.pack("d", 1e18))
+    command = guarded([sys.executable, "-c", IGNORES_SIGTERM], grace_s=600, lease=lease)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as guard:
+        assert guard.stdout is not None
+        process = psutil.Process(int(guard.stdout.readline()))
+        with pytest.raises(subprocess.TimeoutExpired):
+            guard.wait(0.4)
+        if content is None:
+            lease.unlink()
+        else:
+            lease.write_bytes(content)
+        assert guard.wait(60) == -9
+        _wait_until_gone(process)
 
 
 def _wait_until_gone(process: psutil.Process) -> None:

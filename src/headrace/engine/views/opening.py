@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duckdb import Error as DuckDbError
 
-from headrace.core.errors import UserError
+from headrace.core.errors import Span, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.views.clickhouse import ClickHouseViews, store_of
@@ -32,3 +32,14 @@ def open_views(settings: Settings, *, owner: str) -> ViewStore:
             ) from None
     store = store_of(settings.views, settings.password_of_views())
     return ClickHouseViews(store, owner=owner, spill=spill, bounds=bounds)
+
+
+def refuse_unshared(settings: Settings, *, span: Span | None = None) -> None:
+    """Raise UserError 0A000 if the rows of materialized views would be on the disk of one of several servers."""
+    if settings.shared_dir is not None and settings.views is None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "materialized views in DuckDB are on the disk of one server, and HEADRACE_SHARED_DIR lets others take over",
+            hint="Set HEADRACE_VIEWS to a ClickHouse database, on all servers.",
+            span=span,
+        )
