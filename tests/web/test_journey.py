@@ -61,8 +61,7 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
           'store' = '{store}', 'topic' = '{entity}', 'value.format' = 'JSON');
     """
     run(page, create, keys="Control+Shift+Enter")
-    results = page.get_by_role("tablist", name="Results of the script").get_by_role("tab")
-    expect(results).to_have_count(5, timeout=PATIENCE_MS)
+    expect(result_tabs(page)).to_have_count(5, timeout=PATIENCE_MS)
     expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
     expect(page.get_by_test_id("context-database")).to_contain_text(f"web_{seed}")
     explorer = page.get_by_role("complementary", name="Explorer")
@@ -226,6 +225,11 @@ def run(page: Page, text: str, *, keys: str = "Control+Enter") -> None:
     page.keyboard.press("Control+A")
     page.keyboard.insert_text(text)
     page.keyboard.press(keys)
+
+
+def result_tabs(page: Page) -> Locator:
+    """The tabs of a script's results; the worksheets have tabs too."""
+    return page.get_by_role("tablist", name="Results of the script").get_by_role("tab")
 
 
 def run_state(page: Page) -> Locator:

@@ -80,7 +80,7 @@ const store = createRoute({
 const access = createRoute({
   getParentRoute: () => root,
   path: "/access",
-  validateSearch: (search: Record<string, unknown>) => texts(search, ["tab", "text", "sort"]),
+  validateSearch: (search: Record<string, unknown>) => texts(search, ["tab", "text", "sort", "object"]),
   component: lazyRouteComponent(() => import("./features/access/access-page"), "AccessPage"),
 });
 

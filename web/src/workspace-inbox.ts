@@ -1,4 +1,4 @@
-/** What other pages hand to the workspace, which may not be there yet. */
+/** Statements and commands of other pages for the workspace, which may not be there yet. */
 
 export type InboxEntry =
   | { readonly kind: "write" | "run"; readonly statement: string }

@@ -9,6 +9,10 @@ from typing import Any
 
 from headrace.analyzer.functions import CATALOGUE, WINDOW_FUNCTIONS
 from headrace.analyzer.functions.signature import Function
+from headrace.catalog.access import ON_ORGANIZATION
+from headrace.catalog.kinds import KINDS
+from headrace.catalog.kinds.query import QUERY
+from headrace.catalog.kinds.role import ROLE
 from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.core.properties import PropertySpec
 from headrace.core.types import TYPE_NAMES
@@ -44,6 +48,14 @@ class PropertyFacts:
 
 
 @dataclass(frozen=True)
+class PrivilegeFacts:
+    """Privileges that GRANT can grant on a kind of object; `kind` is its word in GRANT, or `ORGANIZATION`."""
+
+    kind: str
+    privileges: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Language:
     """The language of this version of the server."""
 
@@ -53,6 +65,7 @@ class Language:
     types: tuple[str, ...]
     store_types: tuple[str, ...]
     properties: tuple[PropertyFacts, ...]
+    privileges: tuple[PrivilegeFacts, ...] = ()
 
 
 @cache
@@ -70,6 +83,7 @@ def language() -> Language:
             *_facts(of_every_store()),
             *(facts for name in STORE_TYPES for facts in _facts(connector(name).properties, name.upper())),
         ),
+        privileges=tuple(_privileges()),
     )
 
 
@@ -81,6 +95,15 @@ def built_in_functions() -> Iterator[tuple[Function, str]]:
         if row.infix is None and name.isidentifier():
             kind = "aggregate" if row.aggregate else "scalar" if name in CATALOGUE else "window"
             yield row, kind
+
+
+def _privileges() -> Iterator[PrivilegeFacts]:
+    yield PrivilegeFacts("ORGANIZATION", tuple(privilege.value for privilege in ON_ORGANIZATION))
+    for kind in (*KINDS, QUERY):
+        # A role is granted to others by GRANT ROLE.
+        if kind is not ROLE:
+            words = tuple(privilege.value for privilege in kind.privileges)
+            yield PrivilegeFacts(kind.kind.upper(), words)
 
 
 def _facts(specs: Iterable[PropertySpec[Any]], store_type: str = "") -> Iterator[PropertyFacts]:

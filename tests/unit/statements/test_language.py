@@ -7,6 +7,7 @@ import pytest
 from headrace.analyzer.functions import CATALOGUE
 from headrace.connectors.registry import STORE_TYPES
 from headrace.sql.grammar import GRAMMAR
+from headrace.sql.statements.grant import KINDS
 from headrace.statements.language import Language, language
 
 
@@ -41,6 +42,14 @@ def test_functions_have_signatures_and_documentation(described: Language) -> Non
     assert by_name["ROW_NUMBER"].kind == "window"
     assert by_name["SUBSTRING"].signature == "SUBSTRING(text, integer [, integer])"
     assert all(function.documentation for function in described.functions)
+
+
+def test_each_kind_of_object_has_its_privileges(described: Language) -> None:
+    by_kind = {facts.kind: facts.privileges for facts in described.privileges}
+    assert by_kind["RELATION"] == ("SELECT", "INSERT")
+    assert by_kind["QUERY"] == ("USAGE",)
+    assert "MANAGE_GRANTS" in by_kind["ORGANIZATION"]
+    assert {*by_kind, "ROLE"} == {*KINDS, "ORGANIZATION"}
 
 
 def test_properties_name_their_statements_and_store_types(described: Language) -> None:

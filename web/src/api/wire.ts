@@ -145,6 +145,8 @@ export interface Language {
   readonly words: readonly string[];
   readonly types: readonly string[];
   readonly functions: readonly BuiltIn[];
+  /** Privileges that GRANT can grant, by the kind of the object in GRANT. */
+  readonly privileges: Readonly<Record<string, readonly string[]>>;
 }
 
 export function readLanguage(body: unknown): Language {
@@ -160,6 +162,12 @@ export function readLanguage(body: unknown): Language {
         documentation: text(each?.documentation),
       };
     }),
+    privileges: Object.fromEntries(
+      list(sent?.privileges).map((entry) => {
+        const each = asObject(entry);
+        return [text(each?.kind), list(each?.privileges).map(text)];
+      }),
+    ),
   };
 }
 

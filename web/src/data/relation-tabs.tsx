@@ -1,9 +1,12 @@
+import type { ReactNode } from "react";
 import { Tabs } from "../ui/tabs";
 import { RelationTable, type RelationView } from "./relation-table";
 
 interface RelationTabsProps {
   readonly label: string;
   readonly views: Readonly<Record<string, RelationView>>;
+  /** Further tabs, after those of relations. */
+  readonly others?: Readonly<Record<string, { readonly title: string; readonly content: ReactNode }>>;
   /** Part of the address. */
   readonly search: { readonly tab?: string; readonly text?: string; readonly sort?: string };
   readonly onSearch: (search: {
@@ -14,18 +17,21 @@ interface RelationTabsProps {
 }
 
 /** Several system relations as tabs of a page. Tab, filter and order stand in the address. */
-export function RelationTabs({ label, views, search, onSearch }: RelationTabsProps) {
+export function RelationTabs({ label, views, others = {}, search, onSearch }: RelationTabsProps) {
   const [first = ""] = Object.keys(views);
-  const chosen = search.tab !== undefined && search.tab in views ? search.tab : first;
+  const all: Readonly<Record<string, { readonly title: string }>> = { ...views, ...others };
+  const chosen = search.tab !== undefined && search.tab in all ? search.tab : first;
   const view = views[chosen];
-  const titles = Object.fromEntries(Object.entries(views).map(([id, each]) => [id, each.title]));
+  const titles = Object.fromEntries(Object.entries(all).map(([id, each]) => [id, each.title]));
   const change = (part: { readonly text?: string; readonly sort?: string | undefined }) => {
     const entries = Object.entries({ ...search, tab: chosen, ...part });
     onSearch(Object.fromEntries(entries.filter(([, value]) => value !== "" && value !== undefined)));
   };
   return (
     <Tabs label={label} tabs={titles} chosen={chosen} onChoose={(tab) => onSearch({ tab })}>
-      {view === undefined ? null : (
+      {view === undefined ? (
+        others[chosen]?.content
+      ) : (
         <RelationTable
           key={chosen}
           view={view}

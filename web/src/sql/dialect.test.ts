@@ -6,6 +6,7 @@ const LANGUAGE: Language = {
   words: ["SELECT", "RESTART"],
   types: ["TIMESTAMP_LTZ"],
   functions: [{ name: "LEAST", signature: "LEAST(value, …)", documentation: "The least value." }],
+  privileges: {},
 };
 
 function nodes(text: string): readonly string[] {

@@ -10,7 +10,7 @@ const SYNTAX: SQLDialectSpec = {
   operatorChars: "*+-%<>!=&|^/",
 };
 
-/** Until the language is here, the words are those of standard SQL. */
+/** Dialect with the words of standard SQL, for the time until the language is here. */
 export const plainDialect = SQLDialect.define(SYNTAX);
 
 export function dialectOf({ words, types, functions }: Language): SQLDialect {

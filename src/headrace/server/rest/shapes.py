@@ -167,6 +167,13 @@ class Property(BaseModel):
     values: list[str] = Field(description="All values, if it has only a few.")
 
 
+class PrivilegesOnKind(BaseModel):
+    """Privileges that GRANT can grant on a kind of object."""
+
+    kind: str
+    privileges: list[str]
+
+
 class Language(BaseModel):
     """The language of this version of the server."""
 
@@ -176,6 +183,7 @@ class Language(BaseModel):
     types: list[str]
     storeTypes: list[str]  # noqa: N815
     properties: list[Property]
+    privileges: list[PrivilegesOnKind]
 
 
 class ResultColumn(BaseModel):

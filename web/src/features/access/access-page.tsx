@@ -2,6 +2,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import type { RelationView } from "../../data/relation-table";
 import { RelationTabs } from "../../data/relation-tabs";
 import { Page } from "../../ui/page";
+import { GrantsMatrix } from "./grants-matrix";
 
 const route = getRouteApi("/access");
 
@@ -89,6 +90,22 @@ export function AccessPage() {
       <RelationTabs
         label="Access"
         views={VIEWS}
+        others={{
+          matrix: {
+            title: "Matrix",
+            content: (
+              <GrantsMatrix
+                object={search.object ?? ""}
+                onObject={(object) =>
+                  void navigate({
+                    search: { tab: "matrix", ...(object === "" ? {} : { object }) },
+                    replace: true,
+                  })
+                }
+              />
+            ),
+          },
+        }}
         search={search}
         onSearch={(next) => void navigate({ search: next, replace: true })}
       />

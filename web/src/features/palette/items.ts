@@ -1,4 +1,4 @@
-/** What the palette finds: pages, commands and objects, and their order for a text. */
+/** Items of the palette: pages, commands and objects, and their order for a text. */
 
 import type { ContextField } from "../../catalog/context";
 import { nameOf } from "../../catalog/workload";
@@ -10,7 +10,7 @@ export type Command =
   | { readonly kind: "theme"; readonly theme: "system" | "light" | "dark" }
   | { readonly kind: "new-worksheet" | "shortcuts" | "refresh" | "sign-out" };
 
-/** Where an item leads. */
+/** Destination of an item. */
 export type Target =
   | { readonly kind: "page"; readonly path: string }
   | { readonly kind: "command"; readonly command: Command }
@@ -130,7 +130,7 @@ function object(kind: string, title: string, note: string, icon: IconName, targe
   return { id: `${kind} ${note} ${title}`, title, kind, note, icon, target };
 }
 
-/** At most so many items are shown, so that a large catalog does not slow down typing. */
+/** Limit of the items that are shown, so that a large catalog does not slow down typing. */
 export const SHOWN_MAX = 50;
 
 /**

@@ -12,7 +12,7 @@ import {
 
 // Of this browser tab: another tab may show another worksheet.
 const ACTIVE_KEY = "headrace.workspace.worksheet";
-/** Where earlier versions of this page kept the text of the editor. */
+/** Key of the text that earlier versions of this page kept. */
 const EARLIER_TEXT_KEY = "headrace.workspace.text";
 
 export interface OpenWorksheets {
