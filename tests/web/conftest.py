@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 
 from tests.web.browser import PATIENCE_MS
 
@@ -39,6 +39,7 @@ def page() -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=executable, args=LAUNCH_FLAGS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", note)
         yield page

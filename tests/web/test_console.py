@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from headrace.testing.door import RestDoor
 from harness.kafka import KafkaClient
 from harness.process import HeadraceProcess
+from headrace.testing.door import RestDoor
 from tests.web.browser import PATIENCE_MS, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -39,7 +39,7 @@ def test_a_user_reads_why_a_query_gives_nothing_and_follows_its_lineage(
     sign_in(page, headrace_server.token)
     queries = page.get_by_role("region", name="Queries")
     row = queries.get_by_role("row").filter(has_text="per_minute")
-    expect(row.get_by_text("running")).to_be_visible(timeout=PATIENCE_MS)
+    expect(row.get_by_text("running")).to_be_visible()
     check(page, snap, "console-1-queries")
     page.get_by_label("State").select_option("running")
     expect(page).to_have_url(re.compile(rf"/queries\?text={query}&state=running$"))
@@ -102,7 +102,7 @@ def take_a_savepoint(page: Page, seed: str) -> None:
     dialog.get_by_label("Name").fill(f"console_{seed}")
     expect(dialog).to_contain_text(f'CREATE SAVEPOINT "console_{seed}" ON QUERY')
     dialog.get_by_role("button", name="Take the savepoint").click()
-    expect(dialog).to_be_hidden(timeout=PATIENCE_MS)
+    expect(dialog).to_be_hidden()
     page.get_by_role("tab", name="History").click()
     expect(page.get_by_role("region", name="Savepoints")).to_contain_text(f"console_{seed}")
 

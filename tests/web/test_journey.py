@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from headrace.testing.door import RestDoor
 from harness.kafka import KafkaClient
 from harness.openid import CLIENT, SECRET, OpenIdServer
 from harness.patience import PATIENCE_S
 from harness.process import HeadraceProcess
-from tests.web.browser import PATIENCE_MS, sign_in
+from headrace.testing.door import RestDoor
+from tests.web.browser import sign_in
 
 pytestmark = pytest.mark.browser
 
@@ -61,17 +61,17 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
           'store' = '{store}', 'topic' = '{entity}', 'value.format' = 'JSON');
     """
     run(page, create, keys="Control+Shift+Enter")
-    expect(result_tabs(page)).to_have_count(5, timeout=PATIENCE_MS)
-    expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
+    expect(result_tabs(page)).to_have_count(5)
+    expect(run_state(page)).to_have_attribute("data-state", "done")
     expect(page.get_by_test_id("context-database")).to_contain_text(f"web_{seed}")
     explorer = page.get_by_role("complementary", name="Explorer")
     expect(explorer.get_by_role("button", name=store)).to_be_visible()
     snap("3-created")
 
     run(page, f"SELECT * FROM {stream} WITH ('starting.position' = 'earliest');")
-    expect(run_state(page)).to_have_attribute("data-state", "streaming", timeout=PATIENCE_MS)
+    expect(run_state(page)).to_have_attribute("data-state", "streaming")
     grid = page.get_by_role("grid", name="Streaming rows")
-    expect(grid.get_by_text("User_2", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(grid.get_by_text("User_2", exact=True)).to_be_visible()
     expect(grid.get_by_role("columnheader", name="viewtime BIGINT")).to_be_visible()
     with producing(kafka, entity):
         shown_before = rows_received(page)
@@ -140,7 +140,7 @@ def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], Non
             stop_and_start_a_pool(page, snap)
             page.reload()
             run(page, "LIST STORES;")
-            expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
+            expect(run_state(page)).to_have_attribute("data-state", "done")
             assert page.evaluate("document.cookie") == ""
             page.get_by_role("button", name="Sign out").click()
             expect(button).to_be_visible()
@@ -164,7 +164,7 @@ def stop_and_start_a_pool(page: Page, snap: Callable[[str], None]) -> None:
 def read_an_error_at_its_place(page: Page, stream: str) -> None:
     """SQLSTATE, line and column, and the word underlined."""
     run(page, f"SELECT userid,\n  no_such_column\nFROM {stream};")
-    expect(run_state(page)).to_have_attribute("data-state", "failed", timeout=PATIENCE_MS)
+    expect(run_state(page)).to_have_attribute("data-state", "failed")
     alert = page.get_by_role("region", name="Results").get_by_role("alert")
     expect(alert).to_contain_text(re.compile(r"SQLSTATE [0-9A-Z]{5}"))
     expect(alert).to_contain_text("line 2, column 3")
@@ -175,7 +175,7 @@ def run_from_the_explorer(page: Page, stream: str) -> None:
     """Run from the explorer, which leaves the editor alone."""
     text = page.locator(".cm-content").inner_text()
     page.get_by_role("button", name=f"Run SELECT * FROM {stream}").click()
-    expect(run_state(page)).to_have_attribute("data-state", "streaming", timeout=PATIENCE_MS)
+    expect(run_state(page)).to_have_attribute("data-state", "streaming")
     assert page.locator(".cm-content").inner_text() == text
 
 
@@ -196,7 +196,7 @@ def lose_the_database(page: Page, *, database: str, store: str) -> None:
     expect(page.get_by_test_id("context-database")).not_to_contain_text(database)
     page.reload()
     run(page, "LIST STORES;")
-    expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
+    expect(run_state(page)).to_have_attribute("data-state", "done")
     expect(page.get_by_test_id("context-database")).not_to_contain_text(database)
     expect(page.get_by_test_id("context-store")).to_contain_text(store)
 
@@ -213,7 +213,7 @@ def sign_in_with_a_password(page: Page, server: HeadraceProcess) -> None:
     expect(page.get_by_label("SQL editor")).to_be_visible()
     page.reload()
     run(page, "LIST STORES;")
-    expect(run_state(page)).to_have_attribute("data-state", "done", timeout=PATIENCE_MS)
+    expect(run_state(page)).to_have_attribute("data-state", "done")
     assert page.evaluate("document.cookie") == ""
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API token")).to_be_visible()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from functools import cache
 from typing import Literal
 
 from headrace.analyzer.expressions import ColumnReference, Expression, Over, SortKey
@@ -176,10 +175,15 @@ class LogicalNode:
         return Schema(tuple(column for source in self.sources for column in source.schema.columns))
 
 
-@cache
+_FIELD_NAMES: dict[object, tuple[str, ...]] = {}
+
+
 def _field_names(kind: type[LogicalNode]) -> tuple[str, ...]:
     """Return the names of a node's fields. `dataclasses.fields` computes them anew at each of the thousand visits of a short query."""
-    return tuple(item.name for item in fields(kind))  # type: ignore[arg-type]
+    names = _FIELD_NAMES.get(kind)
+    if names is None:
+        names = _FIELD_NAMES[kind] = tuple(item.name for item in fields(kind))  # type: ignore[arg-type]
+    return names
 
 
 def _nodes(value: object) -> tuple[LogicalNode, ...]:
