@@ -35,6 +35,7 @@ class RegistryFront:
         answer: Callable[[str], Answer] | None = None,
     ) -> None:
         front = self
+        self._client = client = httpx.Client(timeout=PATIENCE_S, trust_env=False)
         self.paths: list[str] = []
         self.hosts: list[str] = []
 
@@ -48,12 +49,8 @@ class RegistryFront:
                 elif answer is not None:
                     status, headers, content = answer(self.path)
                 else:
-                    passed = httpx.request(
-                        self.command,
-                        behind + self.path,
-                        content=body,
-                        headers=_kept(self),
-                        timeout=PATIENCE_S,
+                    passed = client.request(
+                        self.command, behind + self.path, content=body, headers=_kept(self)
                     )
                     status, headers, content = passed.status_code, {}, passed.content
                 self.send_response(status)
@@ -95,6 +92,7 @@ class RegistryFront:
         """Answer no more; may be called again."""
         self._server.shutdown()
         self._server.server_close()
+        self._client.close()
         self._thread.join()
 
 

@@ -30,6 +30,8 @@ class KinesisFront:
     def __init__(self, behind: str, *, certificate: Path | None = None) -> None:
         front = self
         self.answer: Answer | None = None
+        # One for all requests: each client of httpx reads the certificates of all authorities.
+        self._client = client = httpx.Client(timeout=PATIENCE_S, trust_env=False)
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -37,12 +39,7 @@ class KinesisFront:
                 headers = {name: self.headers[name] for name in _PASSED if name in self.headers}
 
                 def pass_on(request: Message) -> tuple[int, Message]:
-                    answer = httpx.post(
-                        behind + self.path,
-                        content=json.dumps(request),
-                        headers=headers,
-                        timeout=PATIENCE_S,
-                    )
+                    answer = client.post(behind + self.path, content=json.dumps(request), headers=headers)
                     return answer.status_code, answer.json() if answer.content else {}
 
                 operation = self.headers["X-Amz-Target"].rpartition(".")[2]
@@ -89,6 +86,7 @@ class KinesisFront:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+        self._client.close()
 
 
 _PASSED = ("X-Amz-Target", "Content-Type", "Authorization", "X-Amz-Date")
