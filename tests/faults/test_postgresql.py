@@ -71,6 +71,7 @@ def applied(changes: list[dict[str, int | str | None]]) -> dict[int, int]:
     return rows
 
 
+@pytest.mark.faults  # tests/postgresql/test_reader.py is killed everywhere in `make test`
 def test_no_change_is_lost_or_reported_twice(
     postgresql: PostgresServer,
     server: HeadraceProcess,

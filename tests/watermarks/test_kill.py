@@ -68,6 +68,7 @@ def result(folder: Path) -> Counter[int]:
     return windows
 
 
+@pytest.mark.faults  # tests/driver/test_exactly_once.py kills a driver with a window in `make test`
 def test_after_a_kill_inside_a_batch_every_window_is_there_once_and_right(
     kafka: KafkaClient, seed: str, tmp_path: Path
 ) -> None:
