@@ -10,5 +10,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   server: { proxy: { "/v2": { target: "http://127.0.0.1:8080", ws: true } } },
-  test: { environment: "node", include: ["src/**/*.test.ts"] },
+  // A machine whose processors others use takes long for what takes milliseconds.
+  test: { environment: "node", include: ["src/**/*.test.ts"], testTimeout: 120_000, hookTimeout: 120_000 },
 });

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.CatalystTypeConverters
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.types.DataType
 
-class AvroSuite extends munit.FunSuite {
+class AvroSuite extends PatientSuite {
   private def parsed(text: String): Schema = new Schema.Parser().parse(text)
   private def kind(ddl: String): DataType = CatalystSqlParser.parseDataType(ddl)
 

@@ -3,7 +3,6 @@ package io.headrace.spark
 import java.io.{ByteArrayOutputStream, DataOutputStream}
 import java.util.concurrent.atomic.AtomicInteger
 
-import scala.concurrent.duration._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.spark.metrics.source.CodegenMetrics
@@ -20,8 +19,6 @@ class BatchCostSuite extends PatientSuite {
   import spark.implicits._
 
   // Not how long it may take, but that it ends on a machine that does other things too.
-  override val munitTimeout: Duration = 2.minutes
-
   test("Hadoop's settings stay as they are without their origins, and take little room") {
     def written(settings: Configuration): Int = {
       val bytes = new ByteArrayOutputStream

@@ -4,7 +4,6 @@ import java.sql.Timestamp
 import java.util.{ArrayList, List => JavaList}
 import java.util.Arrays.asList
 
-import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
@@ -18,8 +17,6 @@ import SparkTesting._
 class ChangelogAggregateSuite extends PatientSuite {
   import spark.implicits._
   import ChangelogAggregateSuite._
-
-  override val munitTimeout: Duration = 5.minutes
 
   private def call(name: String, function: String, arguments: Seq[String], kind: String, distinct: Boolean = false) =
     AggregateCall(name, function, arguments.asJava, distinct, kind)

@@ -3,7 +3,6 @@ package io.headrace.spark
 import java.sql.Timestamp
 import java.util.Arrays.asList
 
-import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
@@ -17,8 +16,6 @@ import SparkTesting._
 class ChangelogJoinSuite extends PatientSuite {
   import spark.implicits._
   import ChangelogJoinSuite._
-
-  override val munitTimeout: Duration = 2.minutes
 
   /** Two relations given by changes: (key, row, 1 or -1). */
   private final class Changes {

@@ -4,7 +4,6 @@ import java.sql.Timestamp
 import java.time.Instant
 import java.util.Arrays.asList
 
-import scala.concurrent.duration._
 import scala.util.Random
 
 import org.apache.spark.sql.{DataFrame, Row}
@@ -16,8 +15,6 @@ import SparkTesting._
 class IntervalJoinSuite extends PatientSuite {
   import spark.implicits._
   import IntervalJoinSuite._
-
-  override val munitTimeout: Duration = 2.minutes
 
   /** Two streams: (key, event time, row). */
   private final class Streams(delay: String = "0 seconds") {

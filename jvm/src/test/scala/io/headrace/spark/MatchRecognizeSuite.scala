@@ -7,7 +7,6 @@ import java.util.Arrays
 
 import scala.collection.immutable.BitSet
 import scala.collection.mutable.ArrayBuffer
-import scala.concurrent.duration._
 import scala.util.Random
 
 import org.apache.spark.sql.{DataFrame, Row}
@@ -19,8 +18,6 @@ import SparkTesting._
 class MatchRecognizeSuite extends PatientSuite {
   import spark.implicits._
   import MatchRecognizeSuite._
-
-  override val munitTimeout: Duration = 5.minutes
 
   /** A stream of events with a watermark of no delay, unless it says more. */
   private final class Events(delay: String = "0 seconds") {

@@ -3,7 +3,6 @@ package io.headrace.spark
 import java.util.Arrays.asList
 
 import scala.collection.mutable
-import scala.concurrent.duration._
 import scala.util.Random
 
 import org.apache.spark.sql.Row
@@ -13,8 +12,6 @@ import SparkTesting._
 
 class MaterializeSuite extends PatientSuite {
   import spark.implicits._
-
-  override val munitTimeout: Duration = 2.minutes
 
   private def seen(rows: Seq[Row]): Seq[(String, Int, Boolean)] =
     rows.map(row => (row.getString(0), row.getInt(1), row.getBoolean(2)))

@@ -3,7 +3,6 @@ package io.headrace.spark
 import java.sql.Timestamp
 import java.util.Arrays.asList
 
-import scala.concurrent.duration._
 import scala.util.Random
 
 import org.apache.spark.sql.{DataFrame, Row}
@@ -15,8 +14,6 @@ import SparkTesting._
 class NormalizeSuite extends PatientSuite {
   import spark.implicits._
   import NormalizeSuite._
-
-  override val munitTimeout: Duration = 2.minutes
 
   private final class Versions(ttlMs: Long = 0, more: DataFrame => DataFrame = identity) {
     val input: MemoryStream[Version] = MemoryStream[Version](spark)

@@ -4,7 +4,6 @@ import java.sql.Timestamp
 import java.util.Arrays
 
 import scala.collection.mutable.ArrayBuffer
-import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
@@ -17,8 +16,6 @@ import SparkTesting._
 class OverAggregateSuite extends PatientSuite {
   import spark.implicits._
   import OverAggregateSuite._
-
-  override val munitTimeout: Duration = 5.minutes
 
   private final class Events(delay: String = "0 seconds") {
     val input: MemoryStream[OverEvent] = MemoryStream[OverEvent](spark)

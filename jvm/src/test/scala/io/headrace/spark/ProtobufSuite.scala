@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.types.StructType
 
-class ProtobufSuite extends munit.FunSuite {
+class ProtobufSuite extends PatientSuite {
   private def kind(ddl: String): StructType = CatalystSqlParser.parseDataType(s"STRUCT<$ddl>").asInstanceOf[StructType]
 
   private def field(name: String, number: Int, kind: Type, label: Label = Label.LABEL_OPTIONAL): FieldDescriptorProto.Builder =

@@ -3,7 +3,7 @@ package io.headrace.spark
 import org.apache.spark.util.AccumulatorV2
 import sun.reflect.ReflectionFactory
 
-class RowCountsSuite extends munit.FunSuite {
+class RowCountsSuite extends PatientSuite {
 
   /** As a task has it before it has read the fields. */
   private def unread[T](kind: Class[T]): T = {

@@ -2,7 +2,6 @@ package io.headrace.spark
 
 import java.sql.Timestamp
 
-import scala.concurrent.duration._
 import scala.util.Random
 
 import org.apache.spark.sql.DataFrame
@@ -14,8 +13,6 @@ import SparkTesting._
 
 class SlicedWindowsSuite extends PatientSuite {
   import spark.implicits._
-
-  override val munitTimeout: Duration = 2.minutes
 
   private val seed = Random.nextInt()
   private val random = new Random(seed)

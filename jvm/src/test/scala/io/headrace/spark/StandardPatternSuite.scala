@@ -8,7 +8,7 @@ import scala.collection.mutable.ArrayBuffer
 import scala.util.Random
 import scala.util.control.NoStackTrace
 
-class StandardPatternSuite extends munit.FunSuite {
+class StandardPatternSuite extends PatientSuite {
   import StandardPatternSuite._
 
   test("runs find the preferred matches, for any pattern, condition and skip, put away and read again") {

@@ -3,7 +3,6 @@ package io.headrace.spark
 import java.sql.Timestamp
 import java.util.Arrays.asList
 
-import scala.concurrent.duration._
 import scala.util.Random
 
 import org.apache.spark.sql.{DataFrame, Row}
@@ -15,8 +14,6 @@ import SparkTesting._
 class TemporalJoinSuite extends PatientSuite {
   import spark.implicits._
   import TemporalJoinSuite._
-
-  override val munitTimeout: Duration = 2.minutes
 
   /** Both sides as streams with a watermark of no delay; times are in seconds. */
   private final class Sides(how: String = "left", ttlMs: Long = 0) {

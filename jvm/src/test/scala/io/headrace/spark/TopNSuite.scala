@@ -4,7 +4,6 @@ import java.sql.Timestamp
 import java.util.{Arrays, List => JavaList}
 import java.util.Arrays.asList
 
-import scala.concurrent.duration._
 import scala.util.Random
 
 import org.apache.spark.sql.{DataFrame, Row}
@@ -16,8 +15,6 @@ import SparkTesting._
 class TopNSuite extends PatientSuite {
   import spark.implicits._
   import TopNSuite._
-
-  override val munitTimeout: Duration = 5.minutes
 
   private def flags(values: Boolean*): JavaList[java.lang.Boolean] = Arrays.asList(values.map(Boolean.box): _*)
 
