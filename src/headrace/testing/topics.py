@@ -38,7 +38,7 @@ class Topics:
         config = {"retention.ms": "-1", **(settings or {})}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
         admin.create_topics([new])[topic].result()
-        self.patience.until(lambda: _exists(admin, topic), f"the topic {topic} is visible")
+        self.patience.until(lambda: _error(admin, topic) is None, f"the topic {topic} is visible")
 
     def grow(self, topic: str, *, partitions: int) -> None:
         """Increase the number of a topic's partitions, and return when they exist."""
@@ -66,7 +66,7 @@ class Topics:
         for deletion in admin.delete_topics(dropped).values():
             deletion.result()
         self.patience.until(
-            lambda: not any(_exists(admin, topic) for topic in dropped),
+            lambda: all(_is_unknown(_error(admin, topic)) for topic in dropped),
             f"the topics {', '.join(dropped)} are gone",
         )
 
@@ -104,7 +104,7 @@ class Topics:
 
     def _require(self, topic: str) -> None:
         admin, deadline = self.admin(), time.monotonic() + _VISIBLE_S
-        while not _exists(admin, topic):
+        while _error(admin, topic) is not None:
             if time.monotonic() > deadline:
                 raise ExpectationError(f"the topic {topic} does not exist: create it with $ entity {topic}")
             time.sleep(0.1)
@@ -122,7 +122,7 @@ class Topics:
         )
         try:
             metadata = consumer.list_topics(topic, timeout=self.patience.seconds).topics[topic]
-            if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            if _is_unknown(metadata.error):
                 raise ExpectationError(f"the topic {topic} does not exist")
             open_partitions: set[int | None] = set(metadata.partitions)
             places = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in metadata.partitions]
@@ -169,6 +169,10 @@ class Topics:
                 return int(end)
 
 
-def _exists(admin: AdminClient, topic: str) -> bool:
-    """Tell whether the topic is there, by a request for this topic alone: a broker of many tests has thousands."""
-    return admin.list_topics(topic, timeout=_ANSWER_S).topics[topic].error is None
+def _error(admin: AdminClient, topic: str) -> KafkaError | None:
+    """Return the broker's error for a topic, by a request for this topic alone: a broker of many tests has thousands."""
+    return admin.list_topics(topic, timeout=_ANSWER_S).topics[topic].error
+
+
+def _is_unknown(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
