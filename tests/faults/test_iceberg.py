@@ -301,6 +301,13 @@ class Copies:
         (row,) = [row for row in rows if f"FROM {name} WITH" in str(row[5]) and self._seed in str(row[5])]
         return [str(cell) for cell in row]
 
+    def stop(self, name: str, kind: str) -> None:
+        """Stop a relation, and wait until its query writes nothing any more: until then it may finish a batch."""
+        self._door.execute(f"STOP {kind} of_{name};")
+        until(
+            lambda: self.query(name)[4] == "terminated", lambda: f"{name} to stop; found {self.query(name)}"
+        )
+
     def expect_end(self, name: str, message: str) -> None:
         """Wait for the query's error."""
         until(
@@ -324,7 +331,7 @@ def test_a_stream_ends_where_its_place_in_the_table_is_gone(
     until(lambda: copies.query("late")[4] == "running", "the last query to run")
     stopped = ("stopped", "stopped_glue", "expired", "late")
     for name in stopped:
-        door.execute(f"STOP STREAM of_{name};")
+        copies.stop(name, "STREAM")
     copies.recreate("stopped")
     copies.recreate("stopped_glue", glue=True)
     copies.append("expired", 2, 3)
@@ -369,7 +376,7 @@ def test_a_writer_fails_if_its_progress_is_unknown(
         lambda: held("recreated") == [1] == held("forgotten"),
         lambda: f"a row in each; found {copies.query('recreated')}, {copies.query('forgotten')}",
     )
-    door.execute("STOP TABLE of_forgotten;")
+    copies.stop("forgotten", "TABLE")
     # As if the driver had died between the table's commit and Spark's, and others had committed since.
     checkpoint = headrace_server.data_dir / "checkpoints" / copies.query("forgotten")[0]
     epoch = max(int(file.name) for file in (checkpoint / "offsets").glob("[0-9]*"))
