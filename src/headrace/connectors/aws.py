@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.connectors.tls import authority_file
 from headrace.core.properties import PropertySpec, Scope, matching
 
 if TYPE_CHECKING:
+    import boto3
     from botocore.config import Config
 
 CONNECT_TIMEOUT_S = 5
@@ -101,11 +103,9 @@ def client(service: str, address: Address, store: Mapping[str, str], who: Identi
 
     Its methods raise botocore's errors, and so does this where a role cannot be assumed.
     """
-    import boto3
-    import botocore.session
     from botocore.credentials import RefreshableCredentials, create_assume_role_refresher
 
-    session = botocore.session.Session()
+    session = _session(address)
     keys = _keys(store, who)
     if who.role.name in store:
         # Requested at the first use, and again before it expires.
@@ -113,11 +113,11 @@ def client(service: str, address: Address, store: Mapping[str, str], who: Identi
         if who.external_id.name in store:
             assume_role["ExternalId"] = store[who.external_id.name]
         refresh = create_assume_role_refresher(_sts(address, keys), assume_role)
-        session._credentials = RefreshableCredentials.create_from_metadata(
+        session._session._credentials = RefreshableCredentials.create_from_metadata(
             refresh(), refresh, "sts-assume-role"
         )
         keys = {}
-    return boto3.Session(botocore_session=session, region_name=address.region).client(
+    return session.client(
         service, endpoint_url=address.endpoint, config=config, verify=_authorities(address), **keys
     )
 
@@ -137,13 +137,29 @@ def client_config(*, connections: int = 10, **more: Any) -> Config:
     )
 
 
-def _sts(address: Address, keys: dict[str, str]) -> Any:
+def _session(address: Address) -> boto3.Session:
+    """Return a session, which has no identity yet and is never shared, since clients of a session share its identity."""
     import boto3
+    import botocore.session
 
+    session = botocore.session.Session()
+    created = boto3.Session(botocore_session=session, region_name=address.region)
+    session.register_component("data_loader", _service_models())
+    return created
+
+
+@cache
+def _service_models() -> Any:
+    """Return the loader of the descriptions of AWS's services, which keeps them: each session would parse them for half a second."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
+
+
+def _sts(address: Address, keys: dict[str, str]) -> Any:
     # A replacement of AWS, such as LocalStack, replaces all of its services.
     endpoint = {} if address.aws else {"endpoint_url": address.endpoint}
-    session = boto3.Session(region_name=address.region)
-    return session.client(
+    return _session(address).client(
         "sts", config=client_config(connections=1), verify=_authorities(address), **endpoint, **keys
     )
 
