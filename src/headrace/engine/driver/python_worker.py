@@ -26,6 +26,7 @@ from pathlib import Path
 NAME = "python-worker"
 _TASK_S = 0.05
 _LENGTH = struct.Struct("!i")
+_DAEMON = "pyspark.daemon"
 
 
 def write_executables(folder: Path, worker_python: str | None) -> dict[str, str]:
@@ -72,6 +73,13 @@ def _connect(port: int, secret: bytes) -> tuple[io.IOBase, socket.socket]:
     return stream, connection
 
 
+def _import_before_forks() -> None:
+    """Import what most tasks need: each process that the daemon forks would import it again, for half a second."""
+
+    import headrace.connectors.aws
+    import headrace.formats.base  # noqa: F401
+
+
 def _main(arguments: list[str]) -> None:
     # The daemon, which forks processes for tasks, has no port to connect to.
     if port := os.environ.get("PYTHON_WORKER_FACTORY_PORT"):
@@ -80,6 +88,8 @@ def _main(arguments: list[str]) -> None:
 
         pyspark.util.local_connect_and_auth = lambda *_: opened
     _, module, *sys.argv[1:] = arguments
+    if module == _DAEMON:
+        _import_before_forks()
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
