@@ -80,9 +80,9 @@ unit: environment
 	$(NICE) $(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py
 
 # A JVM of a test lives for minutes. Its second compiler, which makes it fast for hours, was a quarter of a run's processor time. Without
-# that compiler the JVM has little room for code, and collects all garbage whenever it is full. A query that waits asks its broker 20 times
+# that compiler the JVM has little room for code, and collects all garbage whenever it is full. A query that waits asks its broker 7 times
 # a second.
-SHORT_LIVED := HEADRACE_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Dspark.sql.streaming.pollingDelay=50ms"
+SHORT_LIVED := HEADRACE_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Dspark.sql.streaming.pollingDelay=150ms"
 
 # More workers than processors, since tests mostly wait. A wait that is granted ends when the thing comes, so that patience costs nothing.
 WORKERS ?= 3

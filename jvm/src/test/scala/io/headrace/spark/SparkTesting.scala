@@ -116,7 +116,7 @@ object SparkTesting {
       math.max(ours, EarlyWatermark.ofBatch(query.lastProgress.batchId, ofBatch)) / 1000.0
     }
 
-    /** Whether `condition` becomes true within 15 seconds. It is not asked again once it was. */
+    /** Whether `condition` becomes true in time. It is not asked again once it was. */
     def eventually(condition: => Boolean): Boolean = {
       val end = System.nanoTime() + 10.minutes.toNanos
       Iterator
