@@ -18,7 +18,7 @@ from headrace.engine.protocol import Ack, Rows
 from headrace.formats.json import Json
 from headrace.formats.known import AnyFormat
 from headrace.formats.primitive import Primitive
-from headrace.planner.physical import SparkPlan, TemporalJoin
+from headrace.planner.physical import SparkPlan, Spool, TemporalJoin
 from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import columns, plan, read, results, sql, view, watermark, write
@@ -590,3 +590,30 @@ def test_columns_of_the_same_letters_differ_by_case(
     kafka.produce(source, _records({"id": 1, "ID": 2}))
     assert shown(read(source, "id BIGINT; ID BIGINT"), "id BIGINT; ID BIGINT", 1) == [["1", "2"]]
     assert [column.name for column in columns("id BIGINT; ID BIGINT")] == ["id", "ID"]
+
+
+def test_rows_that_end_are_stored_once_and_a_later_start_writes_none_of_them_again(
+    driver: DriverControl,
+    kafka: KafkaClient,
+    stores: Stores,
+    topic: Topic,
+    checkpoint: Path,
+    consumed: Consumed,
+) -> None:
+    """Values that differ each time, and a time before 1582, are those of the first start."""
+    target = topic(1)
+    rows = sql(
+        "b", [], "SELECT id, uuid() AS `a b`, TIMESTAMP '0001-02-03 04:05:06' AS at FROM range(0, 50, 1, 5)"
+    )
+    steps = [rows, Spool(id="c", input="b")]
+    declared = "id BIGINT; at TIMESTAMP(3)"
+    written = write(target, "c", declared, guarantee="exactly_once")
+    query = driver.start(plan(*steps, *written, bounded=True), checkpoint=checkpoint, stores=stores)
+    assert driver.ended(query).error is None
+    expected = sorted(f'{{"id":{n},"at":"0001-02-03 04:05:06.000"}}' for n in range(50))
+    assert sorted(value for _, value in consumed(target, 50)) == expected
+    assert [path.name for path in (checkpoint / "spool").iterdir()] == ["c"]
+    assert list((checkpoint / "spool" / "c").glob("*part-*")) == []
+    again = driver.start(plan(*steps, *written, bounded=True), checkpoint=checkpoint, stores=stores)
+    assert driver.ended(again).error is None
+    assert len(kafka.consume(target)) == 50

@@ -57,7 +57,7 @@ from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, refuse_tables, renamed
 from headrace.analyzer.top_n import first_rows, without_unread_ranks
-from headrace.analyzer.views import inlined, names_streams
+from headrace.analyzer.views import inlined, names_only_tables, names_streams
 from headrace.catalog.objects import FunctionKind, Relation
 from headrace.core.errors import Span, UserError
 from headrace.core.internal_columns import PREFIX, is_internal
@@ -77,6 +77,8 @@ SCALAR = f"{PREFIX}value_"
 def bind(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
     """Return the typed plan of a query, which is `continuous` if it is to be, or if it names a stream or a changelog.
 
+    A query that names tables of stores only has an end, also if it is to be continuous.
+
     Raises UserError with the place of what is wrong: 3D020 relation, 42703 column, 42702 ambiguous, 42804 type, 3D017 function,
     3D008 property, 42803 grouping, 42P16 output names, 0A000 what is not supported.
     """
@@ -89,9 +91,10 @@ def bind(select: Select, context: BindingContext, *, continuous: bool = False) -
 def unchecked(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
     """Bind as `bind` does, without the rules of `checks`."""
     properties = query_properties(select.query_properties.entries)
-    if continuous or names_streams(select.expression, context):
+    query = select.expression
+    if not names_only_tables(query, context) if continuous else names_streams(query, context):
         context = replace(context, continuous=properties)
-    root = _bind_query(select.expression, context, {}, 0)
+    root = _bind_query(query, context, {}, 0)
     if context.continuous is not None:
         refuse_tables(root)
     snapshot = is_snapshot(root)

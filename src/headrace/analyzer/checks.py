@@ -24,6 +24,7 @@ from headrace.analyzer.logical import (
     WINDOW_START,
     WINDOW_TIME,
     Aggregate,
+    Item,
     Limit,
     LogicalNode,
     LookupJoin,
@@ -59,16 +60,22 @@ def output_names_are_unique(plan: LogicalPlan) -> None:
     for node in nodes(plan.root):
         if not isinstance(node, Project | Aggregate):
             continue
-        seen: set[str] = set()
-        for item in node.items:
-            if item.name in seen and not (plan.snapshot and node is _top(plan.root)):
-                raise UserError(
-                    SqlState.INVALID_RELATION_DEFINITION,
-                    f"two output columns are named {printed(item.name)}",
-                    hint="Rename one of them with AS.",
-                    span=item.expression.span,
-                )
-            seen.add(item.name)
+        if not (plan.snapshot and node is _top(plan.root)):
+            refuse_repeated_names(node.items)
+
+
+def refuse_repeated_names(items: Iterable[Item]) -> None:
+    """Raise 42P16 if two output columns have one name."""
+    seen: set[str] = set()
+    for item in items:
+        if item.name in seen:
+            raise UserError(
+                SqlState.INVALID_RELATION_DEFINITION,
+                f"two output columns are named {printed(item.name)}",
+                hint="Rename one of them with AS.",
+                span=item.expression.span,
+            )
+        seen.add(item.name)
 
 
 def windows_are_over_streams(plan: LogicalPlan) -> None:

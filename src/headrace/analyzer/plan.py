@@ -18,7 +18,7 @@ from headrace.analyzer.logical import (
     transform,
     walk,
 )
-from headrace.analyzer.traits import Traits, traits
+from headrace.analyzer.traits import INSERTS, Traits, traits
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.errors import Span
 from headrace.core.names import Identifier
@@ -37,8 +37,9 @@ class LogicalPlan:
 
     @cached_property
     def traits(self) -> Traits:
-        """The traits of the output's rows."""
-        return traits(self.root)
+        """The traits of the output's rows. A result of tables is final when it is written, and the row of all rows has no key."""
+        derived = traits(self.root)
+        return replace(derived, changes=INSERTS, key=derived.key or None) if self.of_tables else derived
 
     @cached_property
     def schema(self) -> Schema:

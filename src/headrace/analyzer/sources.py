@@ -60,7 +60,7 @@ def refuse_tables(node: LogicalNode) -> None:
             f"a continuous query, or a query that also reads streams, can read the table {node.relation.name} "
             "only in a join",
             hint="Write FROM stream [LEFT] JOIN table ON stream.column = table.column, with the table itself on the right; "
-            "or SELECT of tables alone.",
+            "or a query of tables alone, which ends when it has read them.",
             span=node.span,
         )
     for below in (node.left,) if isinstance(node, LookupJoin) else node.inputs:

@@ -35,6 +35,19 @@ def names_streams(query: exp.Expr, context: BindingContext) -> bool:
     return any(_is_stream(named_relation(table, context)[0], context) for table in tables)
 
 
+def names_only_tables(query: exp.Expr, context: BindingContext) -> bool:
+    """True if a query names tables of stores and no other relations, also in the queries of views that it names; raises as
+    `names_streams`."""
+    tables = [table for table in query.find_all(exp.Table) if not is_named_query(table)]
+    return bool(tables) and all(_is_table(named_relation(table, context)[0], context) for table in tables)
+
+
+def _is_table(relation: Relation, context: BindingContext) -> bool:
+    if relation.kind is not RelationKind.VIEW:
+        return relation.kind is RelationKind.TABLE
+    return names_only_tables(_parsed(relation).select.expression, _inside(relation, context))
+
+
 def _is_stream(relation: Relation, context: BindingContext) -> bool:
     if relation.kind is not RelationKind.VIEW:
         return not relation.kind.is_snapshot
@@ -208,8 +221,8 @@ def _check_source(source: Scan | Subquery, view: Relation, span: Span | None) ->
     if relation is not None and relation.kind is RelationKind.TABLE:
         raise _refused(
             view,
-            f"looks rows up in the table {relation.name}, which may have changed since",
-            "Read the streams that the view reads, and join them with the table.",
+            f"reads the table {relation.name}, which may have changed since",
+            "Read the relations that the view reads.",
             span,
         )
     if isinstance(source, Scan) and source.properties.starting_position == "latest":

@@ -36,7 +36,7 @@ _VERSIONED = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
 _SST_FOLDER = "SSTs"
 _OPERATORS = ("_metadata", "v2")
 """The folder of the descriptions of an operator, in which Spark writes whole paths."""
-_SCHEMA_PATH = re.compile(r'"file:[^"]*(/state/\d+/_stateSchema/[^"]*)"')
+_OWN_PATH = re.compile(rb'"file:[^"]*(/state/\d+/_stateSchema/[^"]*|/spool/[^"/]*/[^"/]*)"')
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def relocate(checkpoint: Path, target: Path, final: Path) -> None:
         name = source.relative_to(checkpoint)
         copied = target / name
         copied.parent.mkdir(parents=True, exist_ok=True)
-        if source.parts[-3:-1] == _OPERATORS:
-            _write_operator(source, copied, final)
+        if _names_paths(source):
+            _write_moved(source, copied, final)
         else:
             shutil.copyfile(source, copied)
 
@@ -138,8 +138,8 @@ def _place(copy: Path, checkpoint: Path, batch: int) -> None:
     for source in _files(copy):
         target = checkpoint / source.relative_to(copy)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if source.parts[-3:-1] == _OPERATORS:
-            _write_operator(source, target, checkpoint)
+        if _names_paths(source):
+            _write_moved(source, target, checkpoint)
         elif source.relative_to(copy).parts[0] == _STATE:
             _link(source, target)
         else:
@@ -149,9 +149,15 @@ def _place(copy: Path, checkpoint: Path, batch: int) -> None:
     write_atomically(checkpoint / RESUMED, str(batch))
 
 
-def _write_operator(source: Path, target: Path, checkpoint: Path) -> None:
-    """Copy the description of an operator, with the paths that it has in another checkpoint."""
-    target.write_text(_SCHEMA_PATH.sub(lambda path: f'"file:{checkpoint}{path[1]}"', source.read_text()))
+def _names_paths(file: Path) -> bool:
+    """True for the description of an operator, and for the log of a source, which may read files of the checkpoint."""
+    return file.parts[-3:-1] == _OPERATORS or file.parts[-3:-2] == _SOURCES[:1]
+
+
+def _write_moved(source: Path, target: Path, checkpoint: Path) -> None:
+    """Copy a file that names files of its checkpoint, with the paths that these have in another checkpoint."""
+    folder = str(checkpoint).encode()
+    target.write_bytes(_OWN_PATH.sub(lambda path: b'"file:%b%b"' % (folder, path[1]), source.read_bytes()))
 
 
 def no_batch(query_id: str) -> UserError:

@@ -51,6 +51,8 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 CATALOG_RETRY_S = 1.0
+COMPLETE = "it is complete: all rows of its tables are written"
+"""Message of a query that has ended by itself."""
 
 
 @dataclass
@@ -337,7 +339,7 @@ class Supervisor:
             await self._failed(query, record, domain, f"{message.error}{hint}", sqlstate=message.sqlstate)
         elif SparkPlan.from_json(query.plan).bounded:
             await self._write(partial(self._catalog.set_desired_state, query.id, DesiredState.TERMINATED))
-            await self._becomes(query, QueryState.TERMINATED)
+            await self._becomes(query, QueryState.TERMINATED, COMPLETE)
         else:
             await self._failed(
                 query, record, ErrorDomain.INTERNAL, "the query ended though nobody asked it to"

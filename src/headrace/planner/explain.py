@@ -43,7 +43,7 @@ from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.names import path_text, printed, quote
 from headrace.planner import physical
 from headrace.planner.display import SHOWN
-from headrace.planner.modes import Materialize, Normalize, Operator
+from headrace.planner.modes import Materialize, Mode, Normalize, Operator
 from headrace.planner.plan import placed
 from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink
 from headrace.planner.snapshot import compile_snapshot
@@ -63,7 +63,7 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
     if plan is not None:
         lines += _mode(plan)
         lines += _delivery(sink)
-        lines += _not_repeatable(logical)
+        lines += _not_repeatable(logical) if operator is not None else []
     lines += _functions(logical)
     if operator is not None and plan is not None:
         ttl_ms = logical.properties.state_ttl_ms
@@ -99,11 +99,12 @@ def _functions(logical: LogicalPlan) -> Iterator[str]:
 def _output(logical: LogicalPlan, operator: Operator | None, sink: Sink | None) -> Iterator[str]:
     key = logical.schema.primary_key
     keyed = f", primary key ({', '.join(map(printed, key))})" if key else ""
-    yield (
-        "Output: RESULT SET"
-        if operator is None
-        else f"Output: {logical.kind.name} ({operator.mode.value}{keyed})"
-    )
+    if operator is not None:
+        yield f"Output: {logical.kind.name} ({operator.mode.value}{keyed})"
+    elif isinstance(sink, EntitySink | TableSink | ViewSink):
+        yield f"Output: {logical.kind.name} ({Mode.INSERT.value}{keyed})"
+    else:
+        yield "Output: RESULT SET"
     for column in logical.schema.columns:
         yield f"  {printed(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}"
     match sink:
@@ -501,6 +502,8 @@ def step_text(step: physical.Step) -> str:
             return f"match {variables} in each {', '.join(step.partition) or 'relation'} of {step.input}"
         case physical.OverAggregate():
             return _over(step)
+        case physical.Spool():
+            return f"store the rows of {step.input} once, and read them in batches"
         case physical.EncodeRows():
             return f"encode {step.input} as {step.value.label}{f', no value where {step.deleted}' if step.deleted else ''}"
         case physical.WriteEntity():

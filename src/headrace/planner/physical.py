@@ -520,6 +520,15 @@ class WriteResults(_Data):
     changes: Changes | None = None
 
 
+class Spool(_Data):
+    """The rows of `input`, which end, as a stream that ends. They are computed once and stored in the checkpoint, so that each batch of
+    them can be repeated."""
+
+    step: Literal["spool"] = "spool"
+    id: str
+    input: str
+
+
 class OptimizeEntity(_Data):
     """Puts the files of an entity in order, and sends one row of `columns` to the result channel: a plan of its own, without rows.
 
@@ -553,6 +562,7 @@ Step = Annotated[
     | TopN
     | MatchRecognize
     | OverAggregate
+    | Spool
     | EncodeRows
     | WriteEntity
     | WriteRows

@@ -29,7 +29,7 @@ from headrace.analyzer.traits import row_windows, traits, window_groups
 from headrace.catalog.objects import RelationKind
 from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError, UserError
-from headrace.core.internal_columns import DELETED, KEY_BYTES, OP, ROW_TIME
+from headrace.core.internal_columns import DELETED, OP, ROW_TIME
 from headrace.core.resultset import ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
@@ -42,8 +42,10 @@ from headrace.planner.lowering.selects import UNSELECTED_KEY
 from headrace.planner.modes import Mode, Operator, operators, place
 from headrace.planner.placement import placed_on
 from headrace.planner.rules import rewritten
+from headrace.planner.sink_steps import sink_steps
 from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink, physical_columns
 from headrace.planner.state import needs_event_time, states, warning
+from headrace.planner.table_queries import plan_bounded_query
 from headrace.planner.target import LOCAL, Target
 from headrace.planner.user_functions import user_functions
 
@@ -54,19 +56,21 @@ def plan_query(logical: LogicalPlan, sink: Sink, target: Target = LOCAL) -> phys
     Raises UserError 0A000 for a snapshot query (see `snapshot.compile_snapshot`), for what cannot be right, and for what the target does
     not support (see `placement`); 42601 for PARTITION BY without records.
     """
-    if logical.snapshot:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "a query of materialized views or tables returns at once; it cannot run continuously",
-            hint="SELECT it, or read a stream or a changelog.",
-            span=logical.span,
-        )
     if logical.partition_by and not isinstance(sink, EntitySink):
         raise UserError(
             SqlState.SYNTAX_ERROR,
             "PARTITION BY is supported in CREATE STREAM … AS and INSERT INTO only: it sets the key of the "
             "records",
             span=logical.partition_by[0].span,
+        )
+    if logical.of_tables and not isinstance(sink, ResultSink):
+        return plan_bounded_query(logical, sink, target)
+    if logical.snapshot:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a query of materialized views or tables returns at once; it cannot run continuously",
+            hint="SELECT it, or read a stream or a changelog.",
+            span=logical.span,
         )
     return placed_on(Planner(rewritten(logical), sink, target).plan(), target, logical.span)
 
@@ -79,6 +83,8 @@ def placed(logical: LogicalPlan, sink: Sink) -> Operator:
 
 def state_warning(logical: LogicalPlan, sink: Sink) -> str | None:
     """Return the operators with unbounded state, and what would bound it; None if all state is bounded."""
+    if logical.snapshot:
+        return None
     return warning(states(placed(logical, sink), logical.properties.state_ttl_ms))
 
 
@@ -282,71 +288,27 @@ class Planner:
         )
 
     def _write(self, identifier: str, output: str, rows: Rows) -> None:
-        deleted = DELETED if rows.deleted else None
-        match self._sink:
-            case EntitySink() as sink:
-                layout = sink.format
-                records = physical.EncodeRows(
-                    id=self._low.name("records"),
+        if isinstance(self._sink, ResultSink):
+            self._low.add(
+                physical.WriteResults(
+                    id=identifier,
                     input=output,
-                    columns=physical_columns(sink.schema),
-                    value=layout.value,
-                    key=layout.key,
-                    key_columns=list(layout.key_columns),
-                    key_expression=KEY_BYTES if sink.carried_key else None,
-                    deleted=deleted,
-                    timestamp=layout.timestamp if deleted else None,
-                    event_time=ROW_TIME if deleted and rows.timed else None,
+                    columns=physical_columns(self._logical.schema),
+                    limit=self._limit,
+                    changes=self._changes(rows),
                 )
-                self._low.add(records)
-                self._low.add(
-                    physical.WriteEntity(
-                        id=identifier,
-                        input=records.id,
-                        store=sink.store,
-                        connector=sink.connector,
-                        entity=sink.entity,
-                        guarantee=sink.guarantee,
-                        options=dict(sink.options),
-                    )
-                )
-            case TableSink() as sink:
-                self._low.add(
-                    physical.WriteRows(
-                        id=identifier,
-                        input=output,
-                        store=sink.store,
-                        connector=sink.connector,
-                        entity=sink.entity,
-                        columns=physical_columns(sink.schema),
-                        key_columns=list(sink.key_columns),
-                        deleted=deleted,
-                        guarantee=sink.guarantee,
-                        options=dict(sink.options),
-                    )
-                )
-            case ViewSink() as sink:
-                self._low.add(
-                    physical.WriteView(
-                        id=identifier,
-                        input=output,
-                        view=sink.view,
-                        columns=sink.columns,
-                        key_columns=list(sink.key_columns),
-                        deleted=deleted,
-                        sign=OP if rows.mode is Mode.SIGNED else None,
-                    )
-                )
-            case ResultSink():
-                self._low.add(
-                    physical.WriteResults(
-                        id=identifier,
-                        input=output,
-                        columns=physical_columns(self._logical.schema),
-                        limit=self._limit,
-                        changes=self._changes(rows),
-                    )
-                )
+            )
+            return
+        for step in sink_steps(
+            self._sink,
+            identifier,
+            output,
+            self._low.name,
+            deleted=DELETED if rows.deleted else None,
+            event_time=ROW_TIME if rows.deleted and rows.timed else None,
+            sign=OP if rows.mode is Mode.SIGNED else None,
+        ):
+            self._low.add(step)
 
 
 def _needs_final_rows(node: LogicalNode) -> bool:

@@ -27,6 +27,7 @@ _STATEFUL = (
     physical.TopN,
     physical.MatchRecognize,
     physical.OverAggregate,
+    physical.Spool,
 )
 _WITHOUT_EFFECT = {"starting_position", "starting_timestamp_ms"}
 """Fields of a source that count only for a query without a checkpoint."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.analyzer import properties as dialect
+from headrace.analyzer.checks import refuse_repeated_names
 from headrace.analyzer.logical import Aggregate, Limit, LogicalNode, Project
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.traits import Place, output_place, place_of, traits, window_groups
@@ -459,6 +460,9 @@ def _keyed(schema: Schema, key: tuple[str, ...]) -> Schema:
 
 
 def _check_continuous(logical: LogicalPlan) -> None:
+    if logical.of_tables:
+        refuse_repeated_names(output_items(logical.root))
+        return
     if logical.snapshot:
         raise _no_source(logical)
     if isinstance(logical.root, Limit):
@@ -474,7 +478,7 @@ def _no_source(logical: LogicalPlan) -> UserError:
     return UserError(
         SqlState.INVALID_RELATION_DEFINITION,
         "a continuous query requires a source in FROM",
-        hint="Name a stream, a changelog or a materialized view. INSERT INTO … VALUES writes single rows.",
+        hint="Name a stream, a changelog, a table or a materialized view. INSERT INTO … VALUES writes single rows.",
         span=logical.span,
     )
 

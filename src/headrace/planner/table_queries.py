@@ -1,4 +1,4 @@
-"""A SELECT over tables of stores as a plan that ends: each table is read once, and one text of Spark SQL is the answer."""
+"""A query of tables of stores as a plan that ends: each table is read once, and one text of Spark SQL is the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.planner import physical
 from headrace.planner.placement import placed_on
-from headrace.planner.sinks import physical_columns
+from headrace.planner.sink_steps import sink_steps
+from headrace.planner.sinks import EntitySink, TableSink, ViewSink, physical_columns
 from headrace.planner.snapshot import spark_query
 from headrace.planner.target import LOCAL, Target
 from headrace.planner.user_functions import user_functions
@@ -30,6 +31,48 @@ def plan_table_query(logical: LogicalPlan, target: Target = LOCAL) -> physical.S
             hint="Read tables in one query, and materialized views in another.",
             span=other.span,
         )
+    columns = physical_columns(logical.schema)
+    plan = physical.SparkPlan(
+        reasons=["every source is a table: its rows are read once"],
+        bounded=True,
+        steps=[
+            *_result(logical),
+            physical.WriteResults(id="sink", input=_RESULT, columns=columns),
+        ],
+        outputs=["sink"],
+        functions=user_functions(logical),
+    )
+    return placed_on(plan, target, logical.span)
+
+
+def plan_bounded_query(
+    logical: LogicalPlan, sink: EntitySink | TableSink | ViewSink, target: Target = LOCAL
+) -> physical.SparkPlan:
+    """Return the plan of a query that writes what only tables contain now, and then ends. Raises UserError 0A000 for real-time mode, and
+    for what the target does not support."""
+    if logical.properties.execution_mode == "real_time":
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "the query cannot run in real-time mode: the rows of tables are stored, and written in batches",
+            hint="Leave 'execution.mode' out.",
+            span=logical.properties.execution_mode_span,
+        )
+    rows = physical.Spool(id="rows", input=_RESULT)
+    plan = physical.SparkPlan(
+        reasons=["every source is a table: its rows are read once, and the query ends when they are written"],
+        bounded=True,
+        steps=[*_result(logical), rows, *sink_steps(sink, "sink", rows.id, lambda word: word)],
+        outputs=["sink"],
+        functions=user_functions(logical),
+    )
+    return placed_on(plan, target, logical.span)
+
+
+_RESULT = "result"
+
+
+def _result(logical: LogicalPlan) -> list[physical.Step]:
+    """Return the steps that read the tables, and the one that computes the result."""
     needed = {
         (part.source, part.column)
         for node in walk(logical.root)
@@ -59,16 +102,4 @@ def plan_table_query(logical: LogicalPlan, target: Target = LOCAL) -> physical.S
         return name
 
     sql = spark_query(logical.root, table)
-    columns = physical_columns(logical.schema)
-    plan = physical.SparkPlan(
-        reasons=["every source is a table: its rows are read once"],
-        bounded=True,
-        steps=[
-            *reads,
-            physical.SqlTransform(id="result", inputs=[read.id for read in reads], sql=sql),
-            physical.WriteResults(id="sink", input="result", columns=columns),
-        ],
-        outputs=["sink"],
-        functions=user_functions(logical),
-    )
-    return placed_on(plan, target, logical.span)
+    return [*reads, physical.SqlTransform(id=_RESULT, inputs=[read.id for read in reads], sql=sql)]

@@ -223,6 +223,7 @@ def _virtual(statement: CreateVirtual, draft: Draft, run: Execution) -> Member:
     inside = replace(inside, query_properties=_of_state(draft.properties))
     run.check(of_select(inside, run, continuous=True))
     logical = bound(inside, run, continuous=True)
+    _refuse_bounded(logical)
     kind = _VIRTUAL_KINDS[statement.kind]
     if logical.kind is not kind:
         raise wrong_kind(f"CREATE_VIRTUAL_{statement.kind}_AS", logical, kind)
@@ -243,6 +244,7 @@ def _query(statement: _Query, draft: Draft, run: Execution) -> Member:
     inside = _as_if_alone(statement, draft)
     run.check(REQUIREMENTS[type(inside)](inside, run))
     prepared = prepare(inside, run, draft.flows)
+    _refuse_bounded(prepared.logical)
     needs = tuple(run.policy.need(requirement) for requirement in of_query(inside, run))
     sink, kind = prepared.sink, prepared.connector
     if kind is not None and not isinstance(sink, ViewSink) and sink.creation is not None:
@@ -254,6 +256,17 @@ def _query(statement: _Query, draft: Draft, run: Execution) -> Member:
     if (flow := flow_of(prepared, run)) is not None:
         draft.flows.append(flow)
     return Member(statement, prepared, reads, needs)
+
+
+def _refuse_bounded(logical: LogicalPlan) -> None:
+    """Raise UserError 0A000 for a query of tables: it ends, and the queries of an application run as one that does not."""
+    if logical.of_tables:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "a query that reads only tables is not supported in an application: it ends when it has read them",
+            hint="Put the query before or after the application.",
+            span=logical.span,
+        )
 
 
 def _as_if_alone(statement: _Query, draft: Draft) -> _Query:

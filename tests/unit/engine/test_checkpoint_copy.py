@@ -9,7 +9,7 @@ import pytest
 
 from harness.checkpoint import write_checkpoint
 from headrace.connectors.marks import is_begun
-from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, place_checkpoint
+from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, move_copy, place_checkpoint
 from headrace.planner.physical import ReadEntity, SparkPlan, WriteEntity
 
 PLAN = SparkPlan(
@@ -69,6 +69,23 @@ def test_another_query_has_another_id_and_finds_its_state(tmp_path: Path) -> Non
     (schema,) = described["stateSchemaFilePaths"]
     assert schema == f"file:{tmp_path}/next/state/0/_stateSchema/default/0_29d7"
     assert Path(schema.removeprefix("file:")).is_file()
+
+
+def test_the_stored_rows_of_a_table_are_found_in_another_folder(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "q", batches=1)
+    rows = "spool/rows/part-0.snappy.parquet"
+    for name, text in (
+        (rows, "rows"),
+        ("sources/0/0", f'v1\n{{"path":"file://{tmp_path}/q/{rows}","batchId":0}}'),
+    ):
+        (tmp_path / "q" / name).parent.mkdir(parents=True)
+        (tmp_path / "q" / name).write_text(text)
+
+    move_copy(tmp_path / "q", tmp_path / "moved")
+
+    log = (tmp_path / "moved/sources/0/0").read_text()
+    assert log == f'v1\n{{"path":"file:{tmp_path}/moved/{rows}","batchId":0}}'
+    assert (tmp_path / "moved" / rows).read_text() == "rows"
 
 
 def test_a_query_that_continues_has_no_mark_before_its_first_batch(tmp_path: Path) -> None:

@@ -243,6 +243,15 @@ async def test_an_orderly_stop_is_neither_a_failure_nor_the_end_of_a_bounded_que
     await bench.until(lambda: len(bench.journal("start", bounded)) == 2)
 
 
+async def test_a_bounded_query_that_has_ended_is_complete_and_stays_so(bench: Bench) -> None:
+    await bench.engine.start()
+    query = bench.query("ends", bounded=True)
+    await bench.until_state(query, S.TERMINATED)
+    stored = bench.stored_query(query)
+    assert (stored.desired_state, stored.restarts) == (DesiredState.TERMINATED, 0)
+    assert stored.message == "it is complete: all rows of its tables are written"
+
+
 async def test_a_query_that_does_not_end_is_ended_with_its_driver(bench: Bench) -> None:
     await bench.engine.start()
     deaf, other = bench.query("deaf"), bench.query("runs")

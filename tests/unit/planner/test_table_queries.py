@@ -1,4 +1,4 @@
-"""A SELECT over tables: the columns and rows that it reads, and the work that Spark does."""
+"""Queries of tables: the columns and rows that they read, the work that Spark does, and queries that write the result and end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from headrace.analyzer import LogicalPlan, bind
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
+from headrace.planner import state_warning
 from headrace.planner.explain import explain
 from headrace.planner.physical import ReadTable, SparkPlan
 from headrace.planner.sinks import ResultSink
 from headrace.planner.table_queries import plan_table_query
-from tests.plans.world import BINDING, SHOP, World, relation, schema, select_of
+from tests.plans.world import BINDING, SHOP, World, planned, relation, schema, select_of, sink_of
 
 SOLD = replace(
     relation("sold", RelationKind.TABLE, schema("id BIGINT; item VARCHAR; price DECIMAL(10, 2)", "id")),
@@ -65,3 +66,70 @@ def test_explain_says_that_it_ends() -> None:
     assert "Mode: batch\n  because every source is a table" in text
     assert "  1. table_1: read the rows of public.sold of store shop (postgresql)\n" in text
     assert "     WHERE (`sold`.`id` = 1)\n" in text
+
+
+STREAM = "CREATE STREAM s WITH ('value.format' = JSON) AS SELECT"
+CHANGELOG = "CREATE CHANGELOG c WITH ('value.format' = JSON) AS SELECT"
+
+
+def test_a_query_of_tables_stores_their_rows_and_ends() -> None:
+    plan = planned(f"{STREAM} code, tax FROM cities WHERE people > 5")
+    assert (plan.bounded, plan.mode, plan.output_mode) == (True, "micro_batch", "append")
+    assert [step.step for step in plan.steps] == [
+        "read_table",
+        "sql_transform",
+        "spool",
+        "encode_rows",
+        "write_entity",
+    ]
+    assert SparkPlan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"{STREAM} code FROM cities ORDER BY people DESC LIMIT 3",
+        f"{STREAM} SUM(people) AS people FROM cities",
+        f"{STREAM} a.code, b.city FROM cities a LEFT JOIN cities b ON a.code = b.country",
+        f"{STREAM} code, RANK() OVER (PARTITION BY country ORDER BY people) AS place, NOW() AS at FROM cities PARTITION BY code",
+        f"{STREAM} code FROM cities WHERE code IN (SELECT country FROM cities) UNION ALL SELECT country FROM cities",
+        f"{CHANGELOG} country, COUNT(*) AS n FROM cities GROUP BY country",
+        "CREATE MATERIALIZED VIEW v AS SELECT country, COUNT(*) AS n FROM cities GROUP BY country",
+        "INSERT INTO totals SELECT country, COUNT(*) FROM cities GROUP BY country",
+        "INSERT INTO totals SELECT code, people FROM cities",
+        "INSERT INTO arrivals SELECT country, COUNT(*), 'counted' FROM cities GROUP BY country",
+    ],
+)
+def test_it_may_be_any_query_of_tables_and_keeps_no_state(query: str) -> None:
+    logical, sink = sink_of(query)
+    assert planned(query).bounded
+    assert state_warning(logical, sink) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (f"{STREAM} code, city AS code FROM cities", "two output columns are named code"),
+        (
+            f"{STREAM} country, COUNT(*) AS n FROM cities GROUP BY country",
+            "Expected CHANGELOG but got STREAM",
+        ),
+        (f"{CHANGELOG} code FROM cities", "Expected STREAM but got CHANGELOG"),
+        (f"{STREAM} code FROM cities QUERY WITH ('execution.mode' = 'real_time')", "real-time mode"),
+        (f"{STREAM} code FROM cities UNION ALL SELECT carrier FROM flights", "only in a join"),
+        (f"{STREAM} window_end FROM TUMBLE(cities, SIZE 1 DAY)", "TUMBLE takes a STREAM"),
+    ],
+)
+def test_a_sink_of_another_kind_and_streams_beside_the_table_are_refused(query: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        planned(query)
+    assert caught.value.span is not None
+
+
+def test_explain_shows_the_rows_that_are_stored() -> None:
+    query = f"{CHANGELOG} country, COUNT(*) AS n FROM cities GROUP BY country"
+    logical, sink = sink_of(query)
+    text = explain(logical, planned(query), sink)
+    assert "Output: CHANGELOG (insert, primary key (country))\n" in text
+    assert "the query ends when they are written\nDelivery: at-least-once" in text
+    assert "  3. rows: store the rows of result once, and read them in batches\n" in text

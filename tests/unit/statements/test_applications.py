@@ -171,6 +171,21 @@ async def test_one_wrong_statement_and_nothing_is_created(
     assert at(text, error) == inside
 
 
+@pytest.mark.parametrize("kind", ["VIRTUAL STREAM virtual.public.v", "MATERIALIZED VIEW shop.public.v"])
+async def test_a_query_of_tables_ends_and_is_no_part_of_an_application(session: Session, kind: str) -> None:
+    text = (
+        "CREATE STORE db WITH ('type' = POSTGRESQL, 'uris' = 'postgresql://localhost/db', 'postgres.username' = 'u', "
+        "'postgres.password' = 'p'); CREATE TABLE shop.public.prices (item VARCHAR) WITH ('store' = 'db'); "
+        f"BEGIN APPLICATION x CREATE {kind} AS SELECT item FROM shop.public.prices; END APPLICATION"
+    )
+    [problem] = await session.service.check(
+        text, principal=session.principal, context=session.context, files={}
+    )
+    assert problem.message.startswith("a query that reads only tables is not supported in an application")
+    assert problem.span is not None
+    assert text[problem.span.start : problem.span.end] == "SELECT item FROM shop.public.prices"
+
+
 async def test_the_name_of_an_application_is_that_of_one_running_query(session: Session) -> None:
     await session.run(BOTH)
     text = "BEGIN APPLICATION pv CREATE MATERIALIZED VIEW shop.public.x AS SELECT n FROM shop.public.orders; END APPLICATION"

@@ -26,6 +26,7 @@ from headrace.core.schema import Column
 from headrace.core.types import parse_type
 from headrace.engine.driver import lookups
 from headrace.engine.driver.jvm import jvm
+from headrace.engine.driver.spool import FOLDER, spooled
 from headrace.engine.protocol import StartQuery
 from headrace.formats.base import DecodeSpec, EncodeSpec
 from headrace.formats.spark import decode, encode
@@ -511,6 +512,11 @@ def _over_aggregate(work: Build, step: physical.OverAggregate) -> DataFrame:
     return DataFrame(rows, work.session)
 
 
+def _spool(work: Build, step: physical.Spool) -> DataFrame:
+    folder = Path(work.start.checkpoint, FOLDER, step.id)
+    return spooled(work.frames[step.input], folder, work.records_per_batch or 0)
+
+
 def _ordered(work: Build, keys: list[physical.OrderKey]) -> tuple[Any, Any, Any]:
     """Return the columns of an order, and for each of them whether it descends and whether NULL comes first."""
     return (
@@ -572,6 +578,7 @@ BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "top_n": _top_n,
     "match_recognize": _match_recognize,
     "over_aggregate": _over_aggregate,
+    "spool": _spool,
     "encode_rows": _encode_rows,
 }
 """Step kind to its function; for the outputs of a plan see `sinks.SINKS`."""

@@ -34,6 +34,7 @@ from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.planning import PlanningTime
 from headrace.engine.driver.progress import ProgressReader
 from headrace.engine.driver.sinks import SinkContext, send_answer, sink
+from headrace.engine.driver.spool import clear_spool
 from headrace.engine.driver.stores import StoreSilentError, StoreWatch, stores_of
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, QueryWaits, StartQuery
 from headrace.planner.physical import AssignWatermark, OptimizeEntity, WriteResults
@@ -145,6 +146,9 @@ class RunningQuery:
             was_started = self._was_started
         if not was_started:
             self._report(None)
+            if self._start.plan.bounded:
+                # The jobs that read its tables.
+                self._root.sparkContext.cancelJobsWithTag(self.id)
             return
         query = self._query
         if query is None:
@@ -318,6 +322,8 @@ class RunningQuery:
         # A pool of its own in the fair scheduler: no query waits for the tasks of another.
         self._root.sparkContext.setLocalProperty("spark.scheduler.pool", self.id)
         planning = self._planning = PlanningTime(self._root)
+        if plan.bounded:
+            self._root.sparkContext.addJobTag(self.id)
         session = self._root.newSession()
         self._identities = Identities(self._start, self._sink.checkpoint)
         self._identities.begin()
@@ -363,6 +369,8 @@ class RunningQuery:
                 query.stop()
             try:
                 query.awaitTermination()
+                if plan.bounded and not self._sink.stopping.is_set():
+                    clear_spool(Path(self._sink.checkpoint))
                 return
             except StreamingQueryException as error:
                 # Its sources come first: nothing was read or written yet.
@@ -380,7 +388,6 @@ class RunningQuery:
             if self._sink.stopping.is_set():
                 return
             self._was_started = True
-        self._root.sparkContext.addJobTag(self.id)
         self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
         send_answer(work, step, self._sink)
 
