@@ -88,6 +88,7 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
     assert rows_received(page) == stopped_at, "rows arrived after the query was stopped"
     snap("5-stopped")
 
+    complete_by_keyboard(page, stream, snap)
     read_an_error_at_its_place(page, stream)
     snap("6-error")
     run_from_the_explorer(page, stream)
@@ -159,6 +160,20 @@ def stop_and_start_a_pool(page: Page, snap: Callable[[str], None]) -> None:
     snap("11-stopped-pool")
     pools.get_by_role("button", name="Start compute pool default_pool").click()
     expect(pools.get_by_role("button", name="Stop compute pool default_pool")).to_be_visible()
+
+
+def complete_by_keyboard(page: Page, stream: str, snap: Callable[[str], None]) -> None:
+    """The list has the columns of the relation that follows, and Enter accepts."""
+    page.get_by_label("SQL editor").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(f"SELECT  FROM {stream}")
+    for _ in range(len(f" FROM {stream}")):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.type("us")
+    expect(page.get_by_role("option", name="userid")).to_be_visible()
+    snap("completion")
+    page.keyboard.press("Enter")
+    expect(page.locator(".cm-line").first).to_have_text(f"SELECT userid FROM {stream}")
 
 
 def read_an_error_at_its_place(page: Page, stream: str) -> None:

@@ -11,12 +11,14 @@ import {
 } from "./failures";
 import {
   asObject,
+  type Candidates,
   type Column,
   type DataplaneRequest,
   type Language,
   type Problem,
   type Row,
   readAnswer,
+  readCandidates,
   readLanguage,
   readProblems,
   type StatementAnswer,
@@ -95,6 +97,20 @@ export class StatementClient {
       throw this.#reported(readSqlFailure(answer.sqlState, answer.message));
     }
     return answer.dataplane === null ? this.#gather(answer, signal) : offerOf(answer, answer.dataplane);
+  }
+
+  /** What can be typed at an offset of a text, which counts code points; null if the server cannot answer that. */
+  async complete(
+    text: string,
+    offset: number,
+    context: StatementContext,
+    signal: AbortSignal,
+  ): Promise<Candidates | null> {
+    const parameters = { sessionID: `${this.#session}-complete` };
+    const body = JSON.stringify({ statement: text, offset, ...context, parameters });
+    const headers = { "Content-Type": "application/json" };
+    const response = await this.#send("complete", { method: "POST", body, headers }, signal);
+    return response.ok ? readCandidates(await response.json().catch(() => null)) : null;
   }
 
   /** Problems of a text, which is not run; none if the server cannot check it. */
