@@ -230,6 +230,20 @@ def sign_in_with_a_password(page: Page, server: HeadraceProcess) -> None:
     run(page, "LIST STORES;")
     expect(run_state(page)).to_have_attribute("data-state", "done")
     assert page.evaluate("document.cookie") == ""
+    sign_out_while_typing(page)
+
+
+def sign_out_while_typing(page: Page) -> None:
+    """The worksheet has what was typed just before, when the user is back."""
+    page.get_by_label("SQL editor").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text("-- typed in the last moment")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Use a password").click()
+    page.get_by_label("User").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("SQL editor")).to_have_text("-- typed in the last moment")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API token")).to_be_visible()
 

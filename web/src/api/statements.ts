@@ -25,13 +25,13 @@ import {
   type StatementContext,
   UnreadableAnswer,
 } from "./wire";
-import { readSavedWorksheet, type SavedWorksheet, type WorksheetDraft } from "./worksheets";
+import { readSavedWorksheet, type SavedWorksheet, survivesPage, type WorksheetDraft } from "./worksheets";
 
 const SUCCESS = "00000";
 const STILL_RUNNING = "03000";
 const POLL_INTERVAL_MS = 500;
-/** Browsers send at most 64 KiB for a page that is gone; a character has up to three bytes. */
-const KEEPALIVE_MAX = 20_000;
+/** A user who signs out waits for the worksheets to be saved, at most this long. */
+const SAVE_TIMEOUT_MS = 5000;
 /** The server that serves this page also answers it. */
 const apiBase = () => new URL("/v2/", location.origin);
 /** Result sets are read partition by partition until this many rows are here. */
@@ -140,9 +140,9 @@ export class StatementClient {
       method: "PUT",
       body,
       headers: { "Content-Type": "application/json" },
-      keepalive: body.length < KEEPALIVE_MAX,
+      keepalive: survivesPage(draft.text),
     };
-    const response = await this.#send(worksheetPath(id), init, undefined);
+    const response = await this.#send(worksheetPath(id), init, AbortSignal.timeout(SAVE_TIMEOUT_MS));
     const answer: unknown = await response.json().catch(() => null);
     if (!response.ok) throw this.#reported(failureOfStatus(response.status, answer));
     return readSavedWorksheet(answer);
