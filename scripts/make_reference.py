@@ -236,6 +236,7 @@ _PLACES = {
     "sinks": Scope.SINK,
     **_OTHER_SINKS,
     "print": Scope.PRINT,
+    "record": Scope.RECORD,
 }
 
 

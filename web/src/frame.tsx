@@ -10,6 +10,7 @@ import { chooseTheme } from "./features/navigation/theme";
 import { ThemeButton } from "./features/navigation/theme-button";
 import type { Command } from "./features/palette/items";
 import { useSession } from "./session-context";
+import { Dialog } from "./ui/dialog";
 import { Icon, Mark } from "./ui/icons";
 import { COMMAND_KEY } from "./ui/keys";
 import { PageLoading } from "./ui/page";
@@ -27,9 +28,11 @@ type Overlay = "palette" | "shortcuts" | ContextField;
 
 /** The signed-in page: context above, navigation beside the page. The workspace stays mounted once it was shown, with what runs in it. */
 export function Frame() {
-  const { client, context, onContext, isAway, refresh, newWorksheet, signOut } = useSession();
+  const { client, context, onContext, isAway, refresh, newWorksheet, signOut, signOutAnyway } = useSession();
   const [overlay, setOverlay] = useState<Overlay | null>(null);
+  const [unsaved, setUnsaved] = useState<readonly string[]>([]);
   const close = useCallback(() => setOverlay(null), []);
+  const leave = () => void signOut().then(setUnsaved);
   useShortcuts({
     onList: useCallback(() => setOverlay("shortcuts"), []),
     onPalette: useCallback(() => setOverlay("palette"), []),
@@ -45,7 +48,7 @@ export function Frame() {
     else if (command.kind === "shortcuts") setOverlay("shortcuts");
     else if (command.kind === "refresh") refresh();
     else if (command.kind === "new-worksheet") newWorksheet();
-    else signOut();
+    else leave();
   }
 
   return (
@@ -69,7 +72,7 @@ export function Frame() {
             <Icon name="search" />
           </button>
           <ThemeButton />
-          <button type="button" className="ghost sign-out" aria-label="Sign out" onClick={signOut}>
+          <button type="button" className="ghost sign-out" aria-label="Sign out" onClick={leave}>
             <Icon name="sign-out" /> <span>Sign out</span>
           </button>
         </div>
@@ -89,6 +92,24 @@ export function Frame() {
         ) : null}
         <Outlet />
       </div>
+      {unsaved.length === 0 ? null : (
+        <Dialog
+          title="Sign out without saving?"
+          onClose={() => setUnsaved([])}
+          actions={
+            <>
+              <button type="button" className="secondary" onClick={() => setUnsaved([])}>
+                Stay
+              </button>
+              <button type="button" className="danger" onClick={signOutAnyway}>
+                Sign out
+              </button>
+            </>
+          }
+        >
+          <p>The server has not saved your last changes of {unsaved.join(", ")}. Signing out loses them.</p>
+        </Dialog>
+      )}
       {overlay === null ? null : overlay === "shortcuts" ? (
         <ShortcutList onClose={close} />
       ) : overlay === "palette" ? (

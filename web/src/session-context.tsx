@@ -19,7 +19,12 @@ export interface Session {
   readonly version: number;
   /** True while the server does not answer. */
   readonly isAway: boolean;
-  readonly signOut: () => void;
+  /** Signs out when everything is saved. Resolves to the names of what could not be saved, and then stays signed in. */
+  readonly signOut: () => Promise<readonly string[]>;
+  /** Signs out, and loses what is not saved. */
+  readonly signOutAnyway: () => void;
+  /** Registers what saves before the user signs out, and resolves to the names of what it could not save. Returns how to stop that. */
+  readonly beforeSignOut: (save: () => Promise<readonly string[]>) => () => void;
   readonly inbox: WorkspaceInbox;
   /** Puts a statement behind the editor's text and shows the workspace. */
   readonly writeStatement: (statement: string) => void;

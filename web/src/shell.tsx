@@ -24,6 +24,7 @@ export function Shell({ session, onSignOut }: ShellProps) {
   const [version, setVersion] = useState(0);
   const [inbox] = useState(() => new WorkspaceInbox());
   const [answers] = useState(newAnswers);
+  const [saves] = useState(() => new Set<() => Promise<readonly string[]>>());
 
   const refresh = useCallback(() => {
     setVersion((before) => before + 1);
@@ -81,7 +82,16 @@ export function Shell({ session, onSignOut }: ShellProps) {
       refresh,
       version,
       isAway,
-      signOut: () => onSignOut(null),
+      signOut: async () => {
+        const unsaved = (await Promise.all([...saves].map((save) => save()))).flat();
+        if (unsaved.length === 0) onSignOut(null);
+        return unsaved;
+      },
+      signOutAnyway: () => onSignOut(null),
+      beforeSignOut: (save) => {
+        saves.add(save);
+        return () => saves.delete(save);
+      },
       inbox,
       writeStatement: toWorkspace("write"),
       runStatement: toWorkspace("run"),
@@ -90,7 +100,7 @@ export function Shell({ session, onSignOut }: ShellProps) {
         inbox.put({ kind: "new worksheet" });
       },
     };
-  }, [client, context, onContext, validate, refresh, version, isAway, onSignOut, inbox]);
+  }, [client, context, onContext, validate, refresh, version, isAway, onSignOut, inbox, saves]);
 
   return (
     <QueryClientProvider client={answers}>

@@ -196,8 +196,16 @@ class EntityAdmin(Protocol):
 class Inserter(Protocol):
     """Single records can be written."""
 
-    def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
-        """Append one record and wait until the store has it."""
+    def insert(
+        self,
+        store: Mapping[str, str],
+        path: EntityPath,
+        *,
+        key: bytes | None,
+        value: bytes,
+        options: Mapping[str, str],
+    ) -> None:
+        """Append one record and wait until the store has it. `options` is the result of `StoreDescriptor.record_options`."""
         ...
 
 
@@ -232,11 +240,16 @@ class PrintStart:
         present = sorted(present)
         missing = sorted((self.partitions or frozenset()).difference(present))
         if missing:
-            raise UserError(
-                SqlState.INVALID_PARAMETER,
-                f"the entity has no partition {missing[0]}",
-                hint=f"Its partitions are {', '.join(map(str, present[:10]))}{', …' if len(present) > 10 else ''}.",
-            )
+            raise no_partition(missing[0], present)
+
+
+def no_partition(number: int, present: Sequence[int]) -> UserError:
+    """Return the error 3D008 for a partition that an entity does not have."""
+    return UserError(
+        SqlState.INVALID_PARAMETER,
+        f"the entity has no partition {number}",
+        hint=f"Its partitions are {', '.join(map(str, present[:10]))}{', …' if len(present) > 10 else ''}.",
+    )
 
 
 class Printer(Protocol):
@@ -322,6 +335,7 @@ class StoreDescriptor:
     inserter: Inserter | None = None
     row_inserter: RowInserter | None = None
     printer: Printer | None = None
+    record_options: TakeOptions = no_options
     print_options: TakeOptions = no_options
     print_positions: bool = False
     declared_entities: bool = False

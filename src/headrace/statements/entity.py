@@ -253,7 +253,7 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
 
 @handles(InsertIntoEntity, requires=_usage)
 async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Outcome:
-    """Insert one JSON record; `'key'` in WITH gives its key as text."""
+    """Insert one JSON record, with the key, and what else the store's records have, of WITH."""
     store, kind = _store(statement, run)
     inserter = facet(
         kind.inserter,
@@ -264,7 +264,9 @@ async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Out
     )
     path = statement.name.path
     _check_json(statement)
-    key = _reader(statement, Scope.RECORD).take(dialect.RECORD_KEY)
+    reader = _reader(statement, Scope.RECORD, kind.properties)
+    key, options = reader.take(dialect.RECORD_KEY), kind.record_options(reader)
+    reader.finish()
     async with _about(statement.name, store, kind.entities):
         await asyncio.to_thread(
             inserter.insert,
@@ -272,6 +274,7 @@ async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Out
             path,
             key=key.encode() if key else None,
             value=statement.value.encode(),
+            options=options,
         )
     name = path_text(path)
     return Outcome(ddl("entity", name, "INSERT", f"one record was written to {name}", path))

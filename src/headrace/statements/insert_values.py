@@ -141,6 +141,7 @@ async def _write(
             relation.entity or (),
             key=bytes.fromhex(key) if key is not None else None,
             value=bytes.fromhex(value or ""),
+            options={},
         )
 
 

@@ -260,6 +260,8 @@ def _takers(
         yield kind.optimizer.options
     if scope is Scope.PRINT:
         yield kind.print_options
+    if scope is Scope.RECORD:
+        yield kind.record_options
     if scope is Scope.ENTITY:
         yield lambda reader: reader.take_all(spec) if spec.open else {spec.name: _text(reader.take(spec))}
 

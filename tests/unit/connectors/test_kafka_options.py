@@ -249,3 +249,32 @@ def test_a_protocol_must_say_what_the_other_properties_say() -> None:
     for wrong in ({"security.protocol": "SASL_SSL"}, {"security.protocol": "SSL", "tls.disabled": "TRUE"}):
         with pytest.raises(UserError, match=r"security\.protocol"):
             store_properties({"uris": "b:1", **wrong})
+
+
+def record_options(given: dict[str, str]) -> dict[str, str]:
+    specs = of_scope(options.PROPERTIES, Scope.RECORD)
+    return options.record_options(PropertyReader(stored(given), specs, what="an entity"))
+
+
+def test_a_record_has_the_partition_and_headers_of_its_statement() -> None:
+    assert options.record_place(record_options({})) == (-1, [])
+    taken = record_options({"partition": "3", "headers": '{"a": "\u00e9", "b": null}'})
+    assert options.record_place(taken) == (3, [("a", "é"), ("b", None)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("partition", "-1"),
+        ("partition", "2147483648"),
+        ("headers", "x"),
+        ("headers", "[]"),
+        ("headers", '{"a": 1}'),
+        ("headers", '{"a": "\\ud800"}'),
+        ("headers", "[" * 100_000),
+    ],
+)
+def test_a_place_that_no_record_can_have_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UserError) as caught:
+        record_options({name: value})
+    assert caught.value.state is SqlState.INVALID_PARAMETER

@@ -11,25 +11,27 @@ import {
 } from "./failures";
 import {
   asObject,
+  type Candidates,
   type Column,
   type DataplaneRequest,
   type Language,
   type Problem,
   type Row,
   readAnswer,
+  readCandidates,
   readLanguage,
   readProblems,
   type StatementAnswer,
   type StatementContext,
   UnreadableAnswer,
 } from "./wire";
-import { readSavedWorksheet, type SavedWorksheet, type WorksheetDraft } from "./worksheets";
+import { readSavedWorksheet, type SavedWorksheet, survivesPage, type WorksheetDraft } from "./worksheets";
 
 const SUCCESS = "00000";
 const STILL_RUNNING = "03000";
 const POLL_INTERVAL_MS = 500;
-/** Browsers send at most 64 KiB for a page that is gone; a character has up to three bytes. */
-const KEEPALIVE_MAX = 20_000;
+/** A user who signs out waits for the worksheets to be saved, at most this long. */
+const SAVE_TIMEOUT_MS = 5000;
 /** The server that serves this page also answers it. */
 const apiBase = () => new URL("/v2/", location.origin);
 /** Result sets are read partition by partition until this many rows are here. */
@@ -97,6 +99,20 @@ export class StatementClient {
     return answer.dataplane === null ? this.#gather(answer, signal) : offerOf(answer, answer.dataplane);
   }
 
+  /** What can be typed at an offset of a text, which counts code points; null if the server cannot answer that. */
+  async complete(
+    text: string,
+    offset: number,
+    context: StatementContext,
+    signal: AbortSignal,
+  ): Promise<Candidates | null> {
+    const parameters = { sessionID: `${this.#session}-complete` };
+    const body = JSON.stringify({ statement: text, offset, ...context, parameters });
+    const headers = { "Content-Type": "application/json" };
+    const response = await this.#send("complete", { method: "POST", body, headers }, signal);
+    return response.ok ? readCandidates(await response.json().catch(() => null)) : null;
+  }
+
   /** Problems of a text, which is not run; none if the server cannot check it. */
   async check(text: string, context: StatementContext): Promise<readonly Problem[]> {
     const body = JSON.stringify({
@@ -124,9 +140,9 @@ export class StatementClient {
       method: "PUT",
       body,
       headers: { "Content-Type": "application/json" },
-      keepalive: body.length < KEEPALIVE_MAX,
+      keepalive: survivesPage(draft.text),
     };
-    const response = await this.#send(worksheetPath(id), init, undefined);
+    const response = await this.#send(worksheetPath(id), init, AbortSignal.timeout(SAVE_TIMEOUT_MS));
     const answer: unknown = await response.json().catch(() => null);
     if (!response.ok) throw this.#reported(failureOfStatus(response.status, answer));
     return readSavedWorksheet(answer);

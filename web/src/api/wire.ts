@@ -133,18 +133,47 @@ export function readProblems(body: unknown): readonly Problem[] {
   });
 }
 
-/** A built-in function. */
-export interface BuiltIn {
-  readonly name: string;
-  readonly signature: string;
+/** A text that can stand at a position. */
+export interface Candidate {
+  readonly label: string;
+  readonly kind: string;
+  readonly insert: string;
+  /** A type, a signature or a default; empty if there is none. */
+  readonly detail: string;
   readonly documentation: string;
+}
+
+/** Candidates for the text from `start` to `end`, offsets in code points, most specific first. */
+export interface Candidates {
+  readonly start: number;
+  readonly end: number;
+  readonly candidates: readonly Candidate[];
+}
+
+export function readCandidates(body: unknown): Candidates {
+  const sent = asObject(body);
+  return {
+    start: Number(sent?.start ?? 0),
+    end: Number(sent?.end ?? 0),
+    candidates: list(sent?.candidates).map((entry) => {
+      const each = asObject(entry);
+      return {
+        label: text(each?.label),
+        kind: text(each?.kind),
+        insert: text(each?.insert),
+        detail: text(each?.detail),
+        documentation: text(each?.documentation),
+      };
+    }),
+  };
 }
 
 /** The words of the server's language, in upper case. */
 export interface Language {
   readonly words: readonly string[];
   readonly types: readonly string[];
-  readonly functions: readonly BuiltIn[];
+  /** Names of the built-in functions. */
+  readonly functions: readonly string[];
   /** Privileges that GRANT can grant, by the kind of the object in GRANT. */
   readonly privileges: Readonly<Record<string, readonly string[]>>;
 }
@@ -154,14 +183,7 @@ export function readLanguage(body: unknown): Language {
   return {
     words: list(sent?.words).map(text),
     types: list(sent?.types).map(text),
-    functions: list(sent?.functions).map((entry) => {
-      const each = asObject(entry);
-      return {
-        name: text(each?.name),
-        signature: text(each?.signature),
-        documentation: text(each?.documentation),
-      };
-    }),
+    functions: list(sent?.functions).map((entry) => text(asObject(entry)?.name)),
     privileges: Object.fromEntries(
       list(sent?.privileges).map((entry) => {
         const each = asObject(entry);

@@ -17,6 +17,14 @@ export interface SavedWorksheet {
   readonly replaced: boolean;
 }
 
+/** Browsers send at most 64 KiB for a page that is gone; a character has up to three bytes. */
+const KEEPALIVE_MAX = 20_000;
+
+/** True if a browser sends a request with this text also for a page that is gone. */
+export function survivesPage(text: string): boolean {
+  return text.length < KEEPALIVE_MAX;
+}
+
 export function readSavedWorksheet(body: unknown): SavedWorksheet {
   const sent = asObject(body);
   return { version: typeof sent?.version === "number" ? sent.version : 0, replaced: sent?.replaced === true };

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import type { Language } from "../api/wire";
-import { dialectOf, wordCompletion } from "./dialect";
+import { dialectOf } from "./dialect";
 
 const LANGUAGE: Language = {
   words: ["SELECT", "RESTART"],
   types: ["TIMESTAMP_LTZ"],
-  functions: [{ name: "LEAST", signature: "LEAST(value, …)", documentation: "The least value." }],
+  functions: ["LEAST"],
   privileges: {},
 };
 
@@ -24,19 +24,5 @@ describe("the dialect", () => {
 
   it("quotes identifiers as the server does", () => {
     expect(nodes('"a" `b`')).toEqual(["QuotedIdentifier", "QuotedIdentifier"]);
-  });
-});
-
-describe("wordCompletion", () => {
-  it("shows the signature and documentation of a function, and nothing more of a word", () => {
-    const complete = wordCompletion(LANGUAGE);
-    expect(complete("LEAST", "type")).toEqual({
-      label: "LEAST",
-      type: "function",
-      boost: -1,
-      detail: "LEAST(value, …)",
-      info: "The least value.",
-    });
-    expect(complete("SELECT", "keyword")).toEqual({ label: "SELECT", type: "keyword", boost: -1 });
   });
 });

@@ -1,13 +1,13 @@
 /** The CodeMirror editor, behind the few functions that the page needs. */
 
 import {
+  acceptCompletion,
   autocompletion,
   closeBrackets,
   closeBracketsKeymap,
   completionKeymap,
 } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
-import { keywordCompletionSource, type SQLNamespace, schemaCompletionSource } from "@codemirror/lang-sql";
 import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Action, type Diagnostic, linter, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
@@ -22,9 +22,10 @@ import {
   lineNumbers,
 } from "@codemirror/view";
 import type { SqlFailure } from "../api/failures";
-import type { Language, Problem } from "../api/wire";
+import type { Candidates, Language, Problem } from "../api/wire";
 import { activeStatement } from "./active-statement";
-import { dialectOf, plainDialect, wordCompletion } from "./dialect";
+import { completionSource } from "./completion";
+import { dialectOf, plainDialect } from "./dialect";
 import { editorTheme, highlighting } from "./editor-theme";
 import { type Span, spanAt, spanOf } from "./position";
 import { type Statement, splitStatements, statementAt } from "./split";
@@ -36,10 +37,14 @@ export interface EditorEvents {
   readonly onSelection: (hasSelection: boolean) => void;
   /** Called with the text to find its problems. */
   readonly onCheck: (text: string) => Promise<readonly Problem[]>;
+  /** Called with the text and an offset in code points, to find what can be typed there. */
+  readonly onComplete: (text: string, offset: number, signal: AbortSignal) => Promise<Candidates | null>;
 }
 
 /** Pause in typing before the text is checked. */
 const CHECK_DELAY_MS = 700;
+/** Pause in typing before the text is completed. */
+const COMPLETION_DELAY_MS = 80;
 const checkAgain = StateEffect.define();
 /** Marks a change that is not the user's. */
 const elsewhere = Annotation.define<true>();
@@ -65,6 +70,7 @@ export class SqlEditor {
       this.#language.of(plainDialect.extension),
       changes(events),
       checks(events),
+      completions(events),
     ];
     this.#view = new EditorView({ parent, state: this.#stateOf("") });
   }
@@ -147,9 +153,9 @@ export class SqlEditor {
     this.#view.dispatch(setDiagnostics(this.#view.state, []));
   }
 
-  /** Highlights and completes the words of a language, and completes the names of relations. */
-  setLanguage(language: Language, names: SQLNamespace): void {
-    this.#words = languageOf(language, names);
+  /** Highlights the words of a language. */
+  setLanguage(language: Language): void {
+    this.#words = dialectOf(language).extension;
     this.#view.dispatch({ effects: this.#language.reconfigure(this.#words) });
   }
 
@@ -233,13 +239,16 @@ function changes(events: EditorEvents): Extension {
   });
 }
 
-function languageOf(language: Language, names: SQLNamespace): Extension {
-  const dialect = dialectOf(language);
-  const { data } = dialect.language;
+/** Completes by the server, after a pause in typing or with Ctrl+Space. */
+function completions(events: EditorEvents): Extension {
   return [
-    dialect.extension,
-    data.of({ autocomplete: keywordCompletionSource(dialect, true, wordCompletion(language)) }),
-    data.of({ autocomplete: schemaCompletionSource({ dialect, schema: names }) }),
+    autocompletion({
+      icons: false,
+      override: [completionSource((...position) => events.onComplete(...position))],
+      activateOnTypingDelay: COMPLETION_DELAY_MS,
+    }),
+    // Without a list, Tab moves the focus on.
+    Prec.high(keymap.of([{ key: "Tab", run: acceptCompletion }])),
   ];
 }
 
@@ -258,7 +267,6 @@ function baseExtensions(): Extension {
     indentUnit.of("  "),
     bracketMatching(),
     closeBrackets(),
-    autocompletion({ icons: false }),
     syntaxHighlighting(highlighting),
     activeStatement,
     editorTheme,

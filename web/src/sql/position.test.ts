@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { spanAt, spanOf } from "./position";
+import { codePointsOf, spanAt, spanOf, unitsOf } from "./position";
 
 const marked = (statement: string, line: number, column: number) => {
   const { from, to } = spanAt(statement, { line, column });
@@ -17,6 +17,14 @@ describe("spanOf", () => {
   it("marks something at the end of a text, and never more than there is", () => {
     expect(spanOf("SELECT", 6, 6)).toEqual({ from: 5, to: 6 });
     expect(spanOf("SELECT", 4, 40)).toEqual({ from: 4, to: 6 });
+  });
+});
+
+describe("offsets", () => {
+  it("are converted between code points and units", () => {
+    const text = "🦆 a";
+    expect([unitsOf(text, 1), unitsOf(text, 9), codePointsOf(text, 4)]).toEqual([2, 4, 3]);
+    expect([unitsOf("abc", 2), unitsOf("abc", 9), codePointsOf("abc", 2)]).toEqual([2, 3, 2]);
   });
 });
 

@@ -14,12 +14,23 @@ const QUOTED = /^(?:"[^"\n]*"|'[^'\n]*'|`[^`\n]*`)/;
  * character, to be visible.
  */
 export function spanOf(text: string, start: number, end: number): Span {
-  const units = (codePoints: number) => [...text].slice(0, codePoints).join("").length;
-  const isPlain = !/[\uD800-\uDFFF]/.test(text);
-  const to = Math.min(isPlain ? end : units(end), text.length);
-  const from = Math.min(isPlain ? start : units(start), to);
+  const to = unitsOf(text, end);
+  const from = Math.min(unitsOf(text, start), to);
   if (from < to) return { from, to };
   return { from: Math.max(0, to - 1), to: Math.max(1, to) };
+}
+
+const SURROGATES = /[\uD800-\uDFFF]/;
+
+/** Convert an offset in code points to one in JavaScript's units, at most the end of the text. */
+export function unitsOf(text: string, codePoints: number): number {
+  if (!SURROGATES.test(text)) return Math.min(codePoints, text.length);
+  return [...text].slice(0, codePoints).join("").length;
+}
+
+/** Convert an offset in JavaScript's units to one in code points. */
+export function codePointsOf(text: string, units: number): number {
+  return SURROGATES.test(text) ? [...text.slice(0, units)].length : units;
 }
 
 /** The token at a position, as offsets into `statement`; the whole line's end when the position is beyond it. */

@@ -29,11 +29,13 @@ from headrace.connectors.base import (
     RecordSource,
     Sample,
     StoreDescriptor,
+    no_partition,
 )
 from headrace.connectors.kafka import options
 from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic
 from headrace.connectors.kafka.failures import of_client
+from headrace.connectors.kafka.options import record_place
 from headrace.connectors.kafka.patterns import pattern
 from headrace.connectors.kafka.sampling import sampled
 from headrace.core.errors import ExternalError, UserError
@@ -95,9 +97,19 @@ class KafkaClient:
             admin, _cluster = connect(store)
             admin.delete_topics([entity], request_timeout=REQUEST_TIMEOUT_S)[entity].result()
 
-    def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
-        self.describe_entity(store, path)
-        entity = _name(path)
+    def insert(
+        self,
+        store: Mapping[str, str],
+        path: EntityPath,
+        *,
+        key: bytes | None,
+        value: bytes,
+        options: Mapping[str, str],
+    ) -> None:
+        entity, partitions = _name(path), self.describe_entity(store, path).layout["partitions"]
+        partition, headers = record_place(options)
+        if partition >= partitions:
+            raise no_partition(partition, range(partitions))
         failures: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -108,7 +120,9 @@ class KafkaClient:
             producer = Producer(
                 {**client_options(store), "message.timeout.ms": int(REQUEST_TIMEOUT_S * 1000)}
             )
-            producer.produce(entity, key=key, value=value, on_delivery=delivered)
+            producer.produce(
+                entity, key=key, value=value, partition=partition, headers=headers, on_delivery=delivered
+            )
             producer.flush(REQUEST_TIMEOUT_S + 1)
             if failures:
                 raise KafkaException(failures[0])
@@ -209,6 +223,7 @@ KAFKA = StoreDescriptor(
     entities=_CLIENT,
     inserter=_CLIENT,
     printer=_CLIENT,
+    record_options=options.record_options,
     print_options=options.print_options,
     print_positions=True,
     sampler=_CLIENT,

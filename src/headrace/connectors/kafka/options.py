@@ -6,6 +6,7 @@ that are declared here exist, and JAAS text never comes from a user (`client.py`
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 
@@ -29,6 +30,7 @@ from headrace.core.properties import (
     Scope,
     Specs,
     choice,
+    number,
 )
 from headrace.core.sqlstate import SqlState
 
@@ -54,6 +56,18 @@ def _addresses(text: str) -> str:
             # Nothing of a user's name or password is repeated.
             raise ValueError(f"expected host:port, found {address.rpartition('@')[2]!r}")
     return ",".join(addresses)
+
+
+def _headers(text: str) -> str:
+    try:
+        headers = json.loads(text)
+    except RecursionError:
+        raise ValueError(text) from None
+    if not isinstance(headers, dict) or not all(isinstance(value, str | None) for value in headers.values()):
+        raise ValueError(text)
+    canonical = json.dumps(headers, ensure_ascii=False)
+    canonical.encode()  # raises ValueError for half of a surrogate pair
+    return canonical
 
 
 def _https(text: str) -> str:
@@ -286,7 +300,31 @@ _ALL_CREDENTIALS = tuple(
 )
 
 STORE: Specs = (URIS, HASH_FUNCTION, *_ALL_CREDENTIALS, *TLS, *CLIENT_TLS, SECURITY_PROTOCOL)
-PROPERTIES: Specs = (*STORE, TOPIC, *LAYOUT.values(), TOPIC_CONFIGS, STARTING_OFFSETS, *CONSUMER, *PRODUCER)
+RECORD_PARTITION = PropertySpec(
+    "partition",
+    number(0, 2**31 - 1, "the number of a partition"),
+    Scope.RECORD,
+    "the partition that the record is written to",
+    default="the partition that the key selects",
+)
+RECORD_HEADERS = PropertySpec(
+    "headers",
+    PropertyType("""a JSON object of texts, such as '{"source": "test"}'""", _headers),
+    Scope.RECORD,
+    "the record's headers: a JSON object whose values are texts or `null`",
+    default="none",
+)
+RECORD: Specs = (RECORD_PARTITION, RECORD_HEADERS)
+PROPERTIES: Specs = (
+    *STORE,
+    TOPIC,
+    *LAYOUT.values(),
+    TOPIC_CONFIGS,
+    STARTING_OFFSETS,
+    *RECORD,
+    *CONSUMER,
+    *PRODUCER,
+)
 
 
 def store_properties(reader: PropertyReader) -> dict[str, str]:
@@ -317,6 +355,19 @@ def print_options(reader: PropertyReader) -> dict[str, str]:
     """Return the starting position of PRINT under its own name."""
     offsets = reader.take(STARTING_OFFSETS)
     return {} if offsets is None else {STARTING_OFFSETS.name: offsets}
+
+
+def record_options(reader: PropertyReader) -> dict[str, str]:
+    """Return the partition and the headers of one record, each under its own name."""
+    partition, headers = reader.take(RECORD_PARTITION), reader.take(RECORD_HEADERS)
+    texts = {RECORD_HEADERS.name: headers} if headers is not None else {}
+    return texts | ({RECORD_PARTITION.name: str(partition)} if partition is not None else {})
+
+
+def record_place(options: Mapping[str, str]) -> tuple[int, list[tuple[str, str | bytes | None]]]:
+    """Return the partition of `record_options`, -1 if the key decides, and the headers."""
+    headers = json.loads(options.get(RECORD_HEADERS.name, "{}"))
+    return int(options.get(RECORD_PARTITION.name, "-1")), list(headers.items())
 
 
 def starting_offsets(options: Mapping[str, str]) -> dict[int, int]:

@@ -18,11 +18,13 @@ from headrace.connectors.base import (
     RecordSource,
     Sample,
     StoreDescriptor,
+    no_partition,
 )
 from headrace.connectors.kinesis import options
 from headrace.connectors.kinesis.aggregation import Record
 from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.failures import classified
+from headrace.connectors.kinesis.options import RECORD_SHARD, stream_of
 from headrace.connectors.kinesis.reader import (
     BEGINNING,
     Stream,
@@ -98,10 +100,21 @@ class KinesisStreams:
             client.delete_stream(**address(store, stream), EnforceConsumerDeletion=True)
             _wait(client, store, stream, None)
 
-    def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
-        stream = options.stream_of(path)
-        with classified(store, stream):
-            kinesis(store).put_record(**address(store, stream), PartitionKey=partition_key(key), Data=value)
+    def insert(
+        self,
+        store: Mapping[str, str],
+        path: EntityPath,
+        *,
+        key: bytes | None,
+        value: bytes,
+        options: Mapping[str, str],
+    ) -> None:
+        name, shard = stream_of(path), options.get(RECORD_SHARD.name)
+        with classified(store, name):
+            place = {"ExplicitHashKey": _first_hash(Stream(store, name), int(shard))} if shard else {}
+            kinesis(store).put_record(
+                **address(store, name), PartitionKey=partition_key(key), Data=value, **place
+            )
 
     def sample(
         self,
@@ -132,6 +145,13 @@ class KinesisStreams:
                 return stream, BEGINNING if start.at == "earliest" else now
 
         return _printed(store, *await asyncio.to_thread(begin), start.partitions)
+
+
+def _first_hash(stream: Stream, shard: int) -> str:
+    hashes = stream.first_hashes()
+    if shard not in hashes:
+        raise no_partition(shard, sorted(hashes))
+    return hashes[shard]
 
 
 def partition_key(key: bytes | None) -> str:
@@ -218,6 +238,7 @@ KINESIS = StoreDescriptor(
     record_sink=RecordSink(),
     entities=_streams,
     inserter=_streams,
+    record_options=options.record_options,
     printer=_streams,
     print_positions=True,
     sampler=_streams,

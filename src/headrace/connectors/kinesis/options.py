@@ -24,6 +24,7 @@ from headrace.core.properties import (
     Scope,
     Specs,
     matching,
+    number,
 )
 from headrace.core.sqlstate import SqlState
 
@@ -75,7 +76,14 @@ SHARDS = PropertySpec(
 )
 LAYOUT = {"shards": SHARDS}
 STORE: Specs = (URIS, TLS_DISABLED, TLS_CA, ACCESS_KEY_ID, SECRET_ACCESS_KEY, ROLE, ACCOUNT, REGION)
-PROPERTIES: Specs = (*STORE, STREAM, SHARDS)
+RECORD_SHARD = PropertySpec(
+    "partition",
+    number(0, 10**12 - 1, "the number of a shard"),
+    Scope.RECORD,
+    "the shard that the record is written to",
+    default="the shard that the key selects",
+)
+PROPERTIES: Specs = (*STORE, STREAM, SHARDS, RECORD_SHARD)
 
 
 def read_store(reader: PropertyReader) -> dict[str, str]:
@@ -101,6 +109,12 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
         # Requests that the server's own identity signs are sent to AWS only.
         raise reader.bad(ROLE, f"with '{ACCESS_KEY_ID.name}' at an address that is not AWS's own")
     return texts
+
+
+def record_options(reader: PropertyReader) -> dict[str, str]:
+    """Return the shard of one record under its own name."""
+    shard = reader.take(RECORD_SHARD)
+    return {} if shard is None else {RECORD_SHARD.name: str(shard)}
 
 
 def is_aws(store: Mapping[str, str]) -> bool:

@@ -82,6 +82,16 @@ class Stream:
             key=lambda shard: shard.number,
         )
 
+    def first_hashes(self) -> dict[int, str]:
+        """Return the first hash key of each open shard, by number."""
+        pages = self.client.get_paginator("list_shards").paginate(**self.address)
+        return {
+            int(shard["ShardId"].rpartition("-")[2]): str(shard["HashKeyRange"]["StartingHashKey"])
+            for page in pages
+            for shard in page["Shards"]
+            if "EndingSequenceNumber" not in shard["SequenceNumberRange"]
+        }
+
     def now(self) -> str:
         """Return the position after the present records: the time of this call by the store's clock.
 

@@ -84,7 +84,15 @@ class PostgresEntities:
         with _of_table(store, path) as connection:
             tables.drop(connection, path)
 
-    def insert(self, store: Mapping[str, str], path: EntityPath, *, key: bytes | None, value: bytes) -> None:
+    def insert(
+        self,
+        store: Mapping[str, str],
+        path: EntityPath,
+        *,
+        key: bytes | None,
+        value: bytes,
+        options: Mapping[str, str],  # noqa: ARG002
+    ) -> None:
         """Insert one row, by the names of its columns; others get their defaults."""
         row = json.loads(value)
         if not isinstance(row, dict) or not row or key is not None:

@@ -1,4 +1,4 @@
-import { useEffect, useMemo } from "react";
+import { useMemo } from "react";
 import { Items } from "../../catalog/items";
 import { type RelationItem, readNames, readRelations } from "../../catalog/listing";
 import { useListing } from "../../catalog/use-listing";
@@ -71,7 +71,7 @@ interface RelationsProps extends SchemasProps {
 
 /** Listed in the context of their schema, so that the panel does not depend on the last USE. */
 function Relations(props: RelationsProps) {
-  const { client, context, version, database, schema, onNames } = props;
+  const { client, context, version, database, schema } = props;
   const all = useListing<RelationItem>({
     client,
     context: { ...context, database, schema },
@@ -84,15 +84,6 @@ function Relations(props: RelationsProps) {
       (path.at(-2) ?? schema) === schema && (path.at(-3) ?? database) === database;
     return { ...all, items: all.items?.filter(isHere) ?? null };
   }, [all, database, schema]);
-
-  useEffect(() => {
-    if (listing.items !== null)
-      onNames(
-        database,
-        schema,
-        listing.items.map((relation) => relation.path.at(-1) ?? ""),
-      );
-  }, [listing, database, schema, onNames]);
 
   return (
     <Items

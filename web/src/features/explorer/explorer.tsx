@@ -18,8 +18,6 @@ export interface ExplorerProps {
   readonly onRun: (statement: string) => void;
   /** Puts a statement behind the editor's text. */
   readonly onInsert: (statement: string) => void;
-  /** The relations of a schema, for the editor's completion. */
-  readonly onNames: (database: string, schema: string, relations: readonly string[]) => void;
 }
 
 interface ResizableProps extends ExplorerProps {

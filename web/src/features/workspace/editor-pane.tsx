@@ -1,6 +1,5 @@
-import type { SQLNamespace } from "@codemirror/lang-sql";
 import { type RefObject, useEffect, useRef } from "react";
-import type { Language, Problem } from "../../api/wire";
+import type { Candidates, Language, Problem } from "../../api/wire";
 import { SqlEditor } from "../../sql/editor";
 import type { Worksheet } from "./worksheets";
 
@@ -9,22 +8,22 @@ interface EditorPaneProps {
   readonly sheet: Worksheet;
   /** Null while it is on its way. */
   readonly language: Language | null;
-  readonly names: SQLNamespace;
   readonly onReady: () => void;
   readonly onRun: () => void;
   readonly onRunAll: () => void;
   readonly onChange: (text: string) => void;
   readonly onSelection: (hasSelection: boolean) => void;
   readonly onCheck: (text: string) => Promise<readonly Problem[]>;
+  readonly onComplete: (text: string, offset: number, signal: AbortSignal) => Promise<Candidates | null>;
 }
 
 /** Holds the editor's element. CodeMirror owns everything inside it; React renders it once. */
 export function EditorPane(props: EditorPaneProps) {
-  const { editor, sheet, language, names } = props;
-  const { onReady, onRun, onRunAll, onChange, onSelection, onCheck } = props;
+  const { editor, sheet, language } = props;
+  const { onReady, onRun, onRunAll, onChange, onSelection, onCheck, onComplete } = props;
   const host = useRef<HTMLDivElement>(null);
-  const events = useRef({ onReady, onRun, onRunAll, onChange, onSelection, onCheck });
-  events.current = { onReady, onRun, onRunAll, onChange, onSelection, onCheck };
+  const events = useRef({ onReady, onRun, onRunAll, onChange, onSelection, onCheck, onComplete });
+  events.current = { onReady, onRun, onRunAll, onChange, onSelection, onCheck, onComplete };
   const shown = useRef(sheet);
   shown.current = sheet;
 
@@ -36,6 +35,7 @@ export function EditorPane(props: EditorPaneProps) {
       onChange: (text) => events.current.onChange(text),
       onSelection: (hasSelection) => events.current.onSelection(hasSelection),
       onCheck: (text) => events.current.onCheck(text),
+      onComplete: (text, offset, signal) => events.current.onComplete(text, offset, signal),
     });
     created.show(shown.current.id, shown.current.text);
     editor.current = created;
@@ -52,8 +52,8 @@ export function EditorPane(props: EditorPaneProps) {
   useEffect(() => editor.current?.show(id, shown.current.text), [editor, id, revision]);
 
   useEffect(() => {
-    if (language !== null) editor.current?.setLanguage(language, names);
-  }, [editor, language, names]);
+    if (language !== null) editor.current?.setLanguage(language);
+  }, [editor, language]);
 
   return <div className="editor" ref={host} />;
 }

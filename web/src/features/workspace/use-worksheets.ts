@@ -26,7 +26,7 @@ export interface OpenWorksheets {
 
 /** The worksheets of the user, read at the start and at each refresh, and saved as they change. */
 export function useWorksheets(): OpenWorksheets {
-  const { client, context, currentContext, enterContext } = useSession();
+  const { client, context, currentContext, enterContext, beforeSignOut } = useSession();
   const [worksheets] = useState(
     () =>
       new Worksheets({
@@ -65,11 +65,21 @@ export function useWorksheets(): OpenWorksheets {
     if (sheet !== null && !hasSameNames(sheet.context, context)) worksheets.edit(sheet.id, { context });
   }, [context, worksheets]);
 
+  useEffect(() => beforeSignOut(worksheets.flush), [beforeSignOut, worksheets]);
   useEffect(() => {
-    window.addEventListener("pagehide", worksheets.flush);
+    const onHidden = () => document.visibilityState === "hidden" && void worksheets.flush();
+    const onUnload = (event: BeforeUnloadEvent) => {
+      if (worksheets.isAtRisk()) event.preventDefault();
+      void worksheets.flush();
+    };
+    document.addEventListener("visibilitychange", onHidden);
+    window.addEventListener("beforeunload", onUnload);
+    window.addEventListener("pagehide", worksheets.leave);
     return () => {
-      window.removeEventListener("pagehide", worksheets.flush);
-      worksheets.flush();
+      document.removeEventListener("visibilitychange", onHidden);
+      window.removeEventListener("beforeunload", onUnload);
+      window.removeEventListener("pagehide", worksheets.leave);
+      worksheets.leave();
     };
   }, [worksheets]);
 

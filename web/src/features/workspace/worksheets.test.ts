@@ -72,10 +72,55 @@ describe("worksheets", () => {
     ]);
   });
 
-  it("are saved at once when the page is left", async () => {
+  it("are sent at once when the page is left, also while an earlier text is on its way", () => {
+    answer = () => new Promise(() => {});
     const id = sheets.create("", {});
     sheets.edit(id, { text: "a" });
-    sheets.flush();
+    void sheets.flush();
+    sheets.leave();
+    expect(saves.map((save) => save.text)).toEqual(["a"]);
+    sheets.edit(id, { text: "ab" });
+    sheets.leave();
+    expect(saves.map((save) => save.text)).toEqual(["a", "ab"]);
+  });
+
+  it("are saved before the user signs out, after a request that is on its way", async () => {
+    let finish: (saved: SavedWorksheet) => void = () => {};
+    answer = () => new Promise((resolve) => (finish = resolve));
+    const id = sheets.create("", {});
+    sheets.edit(id, { text: "a" });
+    await pause();
+    sheets.edit(id, { text: "ab" });
+    const flushed = sheets.flush();
+    answer = async () => ({ version: 2, replaced: false });
+    finish({ version: 1, replaced: false });
+    expect(await flushed).toEqual([]);
+    expect(saves.map((save) => [save.text, save.version])).toEqual([
+      ["a", 0],
+      ["ab", 1],
+    ]);
+  });
+
+  it("are named if they cannot be saved, and leaving the page is a risk then, as with a long text", async () => {
+    answer = () => Promise.reject(new RequestFailed(broken("full")));
+    const id = sheets.create("", {});
+    sheets.edit(id, { text: "a" });
+    expect(sheets.isAtRisk()).toBe(false);
+    expect(await sheets.flush()).toEqual(["Worksheet 1"]);
+    expect(sheets.isAtRisk()).toBe(true);
+    answer = async () => ({ version: 1, replaced: false });
+    expect(await sheets.flush()).toEqual([]);
+    expect(sheets.isAtRisk()).toBe(false);
+    sheets.edit(id, { text: "a".repeat(30_000) });
+    expect(sheets.isAtRisk()).toBe(true);
+  });
+
+  it("are saved when another one is shown", () => {
+    const id = sheets.create("", {});
+    sheets.edit(id, { text: "a" });
+    sheets.choose(sheets.create("", {}));
+    expect(saves).toEqual([]);
+    sheets.choose(id);
     expect(saves).toHaveLength(1);
   });
 

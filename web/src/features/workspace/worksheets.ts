@@ -2,7 +2,7 @@
 
 import { failureOf } from "../../api/failures";
 import type { StatementContext } from "../../api/wire";
-import type { SavedWorksheet, WorksheetDraft } from "../../api/worksheets";
+import { type SavedWorksheet, survivesPage, type WorksheetDraft } from "../../api/worksheets";
 import { type Fields, selectFrom } from "../../data/select";
 
 /** Pause in typing before a worksheet is saved. */
@@ -58,7 +58,9 @@ export class Worksheets {
   readonly #requests: WorksheetRequests;
   readonly #listeners = new Set<() => void>();
   readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
-  readonly #saving = new Set<string>();
+  /** The requests on their way, with what each saves. */
+  readonly #saving = new Map<string, { readonly sheet: Worksheet; readonly done: Promise<void> }>();
+  readonly #failed = new Set<string>();
   #state: WorksheetState = { sheets: [], active: null, notice: null };
 
   constructor(requests: WorksheetRequests) {
@@ -118,7 +120,9 @@ export class Worksheets {
     this.#set({ sheets });
   }
 
+  /** Shows a worksheet, and saves the one that was shown. */
   choose(id: string): void {
+    if (id !== this.#state.active) void this.flush();
     this.#set({ active: id });
   }
 
@@ -154,10 +158,28 @@ export class Worksheets {
     this.#set({ notice: null });
   }
 
-  /** Saves what is not saved yet, without waiting for a pause. */
-  readonly flush = (): void => {
-    for (const id of this.#timers.keys()) void this.#save(id);
+  /** Saves what is not saved yet, without waiting for a pause. Resolves to the names of what could not be saved. */
+  readonly flush = async (): Promise<readonly string[]> => {
+    await Promise.all(this.#unsaved().map(({ id }) => this.#save(id)));
+    return this.#unsaved().map(({ name }) => name);
   };
+
+  /** Sends what is not saved yet: the page is left, and will not learn whether it was saved. */
+  readonly leave = (): void => {
+    for (const sheet of this.#unsaved()) {
+      // The server keeps the last request, which is this one even if an earlier one is on its way.
+      if (this.#saving.get(sheet.id)?.sheet !== sheet) void this.#send(sheet);
+    }
+  };
+
+  /** True if leaving the page now may lose text: a save has failed, or a browser would not send the text of a page that is gone. */
+  isAtRisk(): boolean {
+    return this.#unsaved().some((sheet) => this.#failed.has(sheet.id) || !survivesPage(sheet.text));
+  }
+
+  #unsaved(): readonly Worksheet[] {
+    return this.#state.sheets.filter((sheet) => sheet.isDirty);
+  }
 
   #schedule(id: string): void {
     clearTimeout(this.#timers.get(id));
@@ -169,22 +191,30 @@ export class Worksheets {
 
   async #save(id: string): Promise<void> {
     clearTimeout(this.#timers.get(id));
-    // One request at a time, so that a worksheet does not replace itself.
-    if (this.#saving.has(id)) return this.#schedule(id);
     this.#timers.delete(id);
+    // One request at a time, so that a worksheet does not replace itself.
+    for (let earlier = this.#saving.get(id); earlier !== undefined; earlier = this.#saving.get(id))
+      await earlier.done;
     const sheet = this.#state.sheets.find((each) => each.id === id);
     if (sheet === undefined || !sheet.isDirty) return;
-    this.#saving.add(id);
+    const done = this.#send(sheet);
+    this.#saving.set(id, { sheet, done });
+    await done;
+  }
+
+  async #send(sheet: Worksheet): Promise<void> {
+    const { id, name, text, isOpen, version, context } = sheet;
     try {
-      const { name, text, isOpen, version, context } = sheet;
       const saved = await this.#requests.save(id, { name, text, open: isOpen, version, context });
+      this.#failed.delete(id);
       this.#saved(sheet, saved);
     } catch (error) {
       // It stays here, and the next change or refresh tries again. A server that is away has its banner.
+      this.#failed.add(id);
       const failure = failureOf(error);
       if (failure.kind !== "away") this.#set({ notice: `${sheet.name} is not saved: ${failure.message}` });
     } finally {
-      this.#saving.delete(id);
+      if (this.#saving.get(id)?.sheet === sheet) this.#saving.delete(id);
     }
   }
 

@@ -1,4 +1,3 @@
-import type { SQLNamespace } from "@codemirror/lang-sql";
 import { lazy, type RefObject, Suspense, useCallback, useEffect, useState } from "react";
 import { useLanguage } from "../../data/use-language";
 import type { SqlEditor } from "../../sql/editor";
@@ -25,14 +24,13 @@ interface WorkspaceProps {
   readonly runApart: RefObject<(statement: string) => void>;
   /** Set by this component: opens a new worksheet. */
   readonly newWorksheet: RefObject<() => void>;
-  readonly names: SQLNamespace;
   readonly isShown: boolean;
   /** Called when the editor is there. */
   readonly onEditor: () => void;
 }
 
 export function Workspace(props: WorkspaceProps) {
-  const { environment, editor, runApart, newWorksheet, names, isShown, onEditor } = props;
+  const { environment, editor, runApart, newWorksheet, isShown, onEditor } = props;
   const [height, setHeight] = useState(() => Math.round(window.innerHeight * 0.42));
   const [hasSelection, setHasSelection] = useState(false);
   const { worksheets, state: sheets, active, choose } = useWorksheets();
@@ -142,13 +140,15 @@ export function Workspace(props: WorkspaceProps) {
               editor={editor}
               sheet={active}
               language={language}
-              names={names}
               onReady={onEditor}
               onRun={runAtCursor}
               onRunAll={runAll}
               onChange={(text) => worksheets.edit(active.id, { text })}
               onSelection={setHasSelection}
               onCheck={(text) => environment.client.check(text, environment.currentContext())}
+              onComplete={(text, offset, signal) =>
+                environment.client.complete(text, offset, environment.currentContext(), signal)
+              }
             />
           )}
         </Suspense>
