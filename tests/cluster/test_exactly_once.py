@@ -8,7 +8,9 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,6 +20,8 @@ from harness.faults import some
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
 from harness.spark_cluster import SparkCluster
+from headrace.engine.pool_properties import Cluster
+from headrace.engine.protocol import PoolSlots
 from headrace.formats.json import Json
 from headrace.planner.physical import SparkPlan, WriteEntity
 from tests.driver.control import DriverControl
@@ -42,10 +46,18 @@ WINDOWS = (
 
 
 class Pipeline:
-    """A windowed count from Kafka to Kafka, exactly once, whose driver may be started several times on `cluster`."""
+    """A windowed count from Kafka to Kafka, exactly once, whose driver may be started several times on `cluster`.
+
+    `options` are further ones of the driver.
+    """
 
     def __init__(
-        self, cluster: SparkCluster, kafka: KafkaClient, folder: Path, topic: Callable[..., str]
+        self,
+        cluster: SparkCluster,
+        kafka: KafkaClient,
+        folder: Path,
+        topic: Callable[..., str],
+        options: dict[str, Any] | None = None,
     ) -> None:
         self.cluster = cluster
         self.checkpoint = folder / "checkpoint"
@@ -54,6 +66,8 @@ class Pipeline:
         self._kafka = kafka
         self._folder = folder
         self._starts = 0
+        self._options = options or {}
+        self.windows = WINDOWS
 
     def start(self, **environment: str) -> None:
         """Start a driver and the query."""
@@ -63,7 +77,7 @@ class Pipeline:
             environment={"HEADRACE_SPARK_SECRET": self.cluster.secret, **environment},
             spark_master=self.cluster.master,
             warm_up=False,
-            records_per_batch=PER_SECOND,
+            **{"records_per_batch": PER_SECOND, **self._options},
         )
         aside = [
             WriteEntity(id=name, input="a", store=STORE, connector="kafka", entity=(entity,))
@@ -72,7 +86,7 @@ class Pipeline:
         steps = [
             *read(self.source, "k BIGINT", on_error="dead", carries_record=True),
             watermark("w", "a", window_ms=1000, advance_ms=1000, late="late"),
-            sql("b", ["w"], WINDOWS),
+            sql("b", ["w"], self.windows),
             *aside,
             *write(
                 self.target,
@@ -215,12 +229,73 @@ def test_a_batch_that_is_written_is_not_written_again(
         pipeline.kill_driver()
 
 
+@pytest.mark.faults
+def test_nothing_is_lost_or_doubled_while_executors_follow_the_load(
+    cluster: SparkCluster, kafka: KafkaClient, tmp_path: Path, topic: Callable[..., str]
+) -> None:
+    """1, 2 and 1 executors: two under load, and one at a trickle, which leaves none of them idle for long."""
+    pool = Cluster(executors=1, cores=1, memory="512m", executors_max=2)
+    options = {"cluster": asdict(pool), "scale_interval_ms": 1000, "records_per_batch": 300 * KEYS}
+    pipeline = Pipeline(cluster, kafka, tmp_path, topic, options)
+    # A row takes about a millisecond.
+    pipeline.windows = WINDOWS.replace(
+        "FROM w)", "FROM w WHERE length(sha2(repeat(CAST(k AS STRING), 300000), 512)) = 128)"
+    )
+    pipeline.start()
+    expected: Counter[tuple[int, int, int]] = Counter()
+    seconds = 0
+
+    def produce(rows: int) -> None:
+        """Write so many rows for each key, in the next second."""
+        nonlocal seconds
+        _produce_second(kafka, pipeline.source, seconds, rows * KEYS)
+        expected.update((BEGIN_MS + seconds * 1000, key, rows) for key in range(KEYS))
+        seconds += 1
+
+    def executors() -> tuple[int, int | None]:
+        """The executors that are there, and those that are wanted."""
+        assert pipeline.driver is not None
+        reports = pipeline.driver.of(PoolSlots)
+        return (reports[-1].executors, reports[-1].wanted) if reports else (0, None)
+
+    def is_grown() -> bool:
+        if seconds < pipeline.finished() + 3:
+            produce(300)
+        return executors() == (2, 2) and len(cluster.executors()) == 2
+
+    def is_shrunk() -> bool:
+        produce(2)
+        time.sleep(5)
+        return executors() == (1, 1) and len(cluster.executors()) == 1
+
+    try:
+        until(is_grown, lambda: f"two executors: {executors()}")
+        assert pipeline.rows().total() < expected.total()
+        until(is_shrunk, lambda: f"one executor: {executors()}")
+        produce(300)
+        _close_windows(kafka, pipeline.source, seconds)
+        until(lambda: pipeline.rows().total() >= expected.total(), lambda: f"{pipeline.rows().total()} rows")
+        assert pipeline.rows() == expected
+    finally:
+        pipeline.kill_driver()
+
+
 def _produce(kafka: KafkaClient, source: str) -> None:
     """Write a row for each of KEYS keys in turn, and one in each partition that closes all windows."""
     for second in range(SECONDS):
-        for partition in range(2):
-            rows = [(None, f'{{"k":{n % KEYS}}}') for n in range(PER_SECOND // 2)]
-            kafka.produce(source, rows, partition=partition, timestamp=BEGIN_MS + second * 1000)
+        _produce_second(kafka, source, second, PER_SECOND)
+    _close_windows(kafka, source, SECONDS)
+
+
+def _produce_second(kafka: KafkaClient, source: str, second: int, count: int) -> None:
+    """Write `count` rows with a time in `second` to the two partitions."""
     for partition in range(2):
-        last = BEGIN_MS + (SECONDS + 10) * 1000
+        rows = [(None, f'{{"k":{n % KEYS}}}') for n in range(count // 2)]
+        kafka.produce(source, rows, partition=partition, timestamp=BEGIN_MS + second * 1000)
+
+
+def _close_windows(kafka: KafkaClient, source: str, seconds: int) -> None:
+    """Write a row to each partition that closes all windows before it."""
+    for partition in range(2):
+        last = BEGIN_MS + (seconds + 10) * 1000
         kafka.produce(source, [(None, '{"k":0}')], partition=partition, timestamp=last)

@@ -41,7 +41,8 @@ def test_a_pool_on_two_workers_runs_a_windowed_aggregate(
         door = RestDoor(server)
         door.execute(
             f"STOP COMPUTE_POOL default_pool; CREATE COMPUTE_POOL far WITH ('compute_pool.master' = '{cluster.master}', "
-            f"'compute_pool.executors' = 2, 'compute_pool.executor.memory' = '512m', 'compute_pool.checkpoints' = 'file:{mount}'); "
+            "'compute_pool.executors.min' = 2, 'compute_pool.executors.max' = 3, "
+            f"'compute_pool.executor.memory' = '512m', 'compute_pool.checkpoints' = 'file:{mount}'); "
             f"USE COMPUTE_POOL far; CREATE DATABASE d; USE DATABASE d; "
             f"CREATE STORE k WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE); USE STORE k; "
             f"CREATE STREAM clicks (at BIGINT, page VARCHAR, ms INTEGER) WITH ('topic' = 'clicks_{seed}', 'topic.partitions' = 2, "
@@ -65,7 +66,9 @@ def test_a_pool_on_two_workers_runs_a_windowed_aggregate(
 
         until(lambda: written() == expected, lambda: f"{written()}\n{server.log()[-2000:]}")
         pool = dict(_described(door))
+        # The cluster has room for two executors.
         assert (pool["Executors"], pool["Slots"]) == ("2", "2")
+        assert (pool["ExecutorsMin"], pool["ExecutorsMax"]) == ("2", "3")
         assert list(mount.glob("*/*/state/*/*/*.changelog")), "the state is elsewhere"
         assert not (tmp_path / "data" / "checkpoints").exists() or not list(
             (tmp_path / "data" / "checkpoints").iterdir()
@@ -88,8 +91,8 @@ def test_a_pool_on_two_workers_runs_a_windowed_aggregate(
 
 
 def _described(door: RestDoor) -> list[tuple[str, str | None]]:
-    names = ("Name", "Executors", "Slots")
+    names = ("Name", "Executors", "Slots", "ExecutorsMin", "ExecutorsMax")
     (row,) = door.execute(
-        "SELECT name, executors, slots FROM deltastream.sys.compute_pools WHERE name = 'far'"
+        "SELECT name, executors, slots, executors_min, executors_max FROM deltastream.sys.compute_pools WHERE name = 'far'"
     )
     return list(zip(names, row, strict=True))

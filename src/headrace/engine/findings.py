@@ -22,6 +22,7 @@ CODES = (
     "all_filtered",
     "bad_records",
     "errored",
+    "few_executors",
     "field_case",
     "function_failures",
     "future_rows",
@@ -243,13 +244,21 @@ def _restarts_often(subject: Subject) -> Finding | None:
 
 @_of_batches
 def _no_executors(subject: Subject) -> Finding | None:
-    if subject.slots is None or subject.slots.executors:
+    slots = subject.slots
+    if slots is None or slots.executors >= (slots.wanted or 1):
         return None
-    return Finding(
-        "no_executors",
-        "the query waits for executors: its compute pool has none",
+    remedy = (
         "The master starts others when workers have room for them. Start workers, or see the logs of the workers for the reason why "
-        "executors end.",
+        "executors end."
+    )
+    if not slots.executors:
+        return Finding("no_executors", "the query waits for executors: its compute pool has none", remedy)
+    return Finding(
+        "few_executors",
+        f"the query waits for executors: its compute pool has {slots.executors} of {slots.wanted}, whose {slots.slots} slots run "
+        f"{slots.used} tasks",
+        remedy,
+        warns=False,
     )
 
 

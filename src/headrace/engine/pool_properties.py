@@ -69,6 +69,19 @@ EXECUTORS = PropertySpec(
     "of a cluster: executors",
     default="1",
 )
+EXECUTORS_MIN = PropertySpec(
+    "compute_pool.executors.min",
+    EXECUTORS.type,
+    Scope.POOL,
+    "of a cluster: the fewest executors of a pool whose number follows the load; requires `compute_pool.executors.max`",
+    default="1",
+)
+EXECUTORS_MAX = PropertySpec(
+    "compute_pool.executors.max",
+    EXECUTORS.type,
+    Scope.POOL,
+    "of a cluster: the most executors of a pool whose number follows the load, in place of `compute_pool.executors`",
+)
 CORES = PropertySpec(
     "compute_pool.executor.cores",
     number(1, 256, "a number from 1 to 256"),
@@ -93,7 +106,7 @@ SPARK = PropertySpec(
     "of a cluster: a setting of Spark, one of those below",
     open=True,
 )
-_OF_CLUSTER = (EXECUTORS, CORES, MEMORY, CHECKPOINTS, SPARK)
+_OF_CLUSTER = (EXECUTORS, EXECUTORS_MIN, EXECUTORS_MAX, CORES, MEMORY, CHECKPOINTS, SPARK)
 PLACE = (MASTER, *_OF_CLUSTER)
 
 SPARK_SETTINGS: Mapping[str, PropertyType[str]] = {
@@ -110,17 +123,26 @@ SPARK_SETTINGS: Mapping[str, PropertyType[str]] = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """Executors of a pool on a cluster: `cores` tasks each, with a heap of `memory`. `settings` are further ones of Spark."""
+    """Executors of a pool on a cluster: `cores` tasks each, with a heap of `memory`. `settings` are further ones of Spark.
+
+    With `executors_max`, their number follows the load, from `executors` to that.
+    """
 
     executors: int
     cores: int
     memory: str
     settings: tuple[tuple[str, str], ...] = ()
+    executors_max: int | None = None
+
+    @property
+    def most(self) -> int:
+        """The most executors."""
+        return self.executors if self.executors_max is None else self.executors_max
 
     @property
     def slots(self) -> int:
-        """Tasks that run at the same time."""
-        return self.executors * self.cores
+        """Tasks that run at the same time, with the most executors."""
+        return self.most * self.cores
 
 
 @dataclass(frozen=True)
@@ -149,7 +171,10 @@ def place_of(properties: Mapping[str, str], master: str) -> Place:
     folder = properties.get(CHECKPOINTS.name)
     checkpoints = Path(folder.removeprefix("file:")) if folder else None
     if not any(
-        spec.matches_name(name) for spec in (MASTER, EXECUTORS, CORES, MEMORY, SPARK) for name in properties
+        spec.matches_name(name)
+        for spec in (MASTER, *_OF_CLUSTER)
+        for name in properties
+        if spec is not CHECKPOINTS
     ):
         return Place(master, checkpoints)
     settings = [
@@ -157,11 +182,13 @@ def place_of(properties: Mapping[str, str], master: str) -> Place:
         for name, text in sorted(properties.items())
         if SPARK.matches_name(name)
     ]
+    most = properties.get(EXECUTORS_MAX.name)
     cluster = Cluster(
-        executors=int(properties.get(EXECUTORS.name, "1")),
+        executors=int(properties.get(EXECUTORS_MIN.name if most else EXECUTORS.name, "1")),
         cores=int(properties.get(CORES.name, "1")),
         memory=properties.get(MEMORY.name, "1g"),
         settings=tuple(settings),
+        executors_max=int(most) if most else None,
     )
     return Place(master, checkpoints, cluster)
 
@@ -169,8 +196,8 @@ def place_of(properties: Mapping[str, str], master: str) -> Place:
 def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
     """Return the properties of a pool's place, to be stored.
 
-    Raises UserError 3D008 for a value, for a property of a cluster without one, and for a folder that the operator does not allow; 0A000
-    for Kubernetes; 3D021 if the server has no secret for a cluster.
+    Raises UserError 3D008 for a value, for a property of a cluster without one, for numbers of executors that contradict each other, and
+    for a folder that the operator does not allow; 0A000 for Kubernetes; 3D021 if the server has no secret for a cluster.
     """
     specs: Specs = PLACE
     taken = {spec.name: reader.take(spec) for spec in specs if not spec.open}
@@ -200,6 +227,7 @@ def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
             hint="The operator sets HEADRACE_SPARK_SECRET to spark.authenticate.secret of the cluster, and restarts the server.",
             span=reader.span(MASTER),
         )
+    _check_executors(texts, reader)
     if CHECKPOINTS.name in texts:
         _check_folder(texts[CHECKPOINTS.name], reader, settings)
     return texts
@@ -225,6 +253,34 @@ def _spark_settings(reader: PropertyReader) -> dict[str, str]:
                 span=reader.span(SPARK),
             ) from None
     return texts
+
+
+def _check_executors(texts: Mapping[str, str], reader: PropertyReader) -> None:
+    """Raise UserError 3D008 for a fixed number of executors beside bounds, for a least number without a greatest, and for one above it."""
+    least, most = texts.get(EXECUTORS_MIN.name), texts.get(EXECUTORS_MAX.name)
+    if EXECUTORS.name in texts and (least or most):
+        bound = EXECUTORS_MAX if most else EXECUTORS_MIN
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"'{EXECUTORS.name}' and '{bound.name}' exclude each other",
+            hint=f"Choose a fixed number with '{EXECUTORS.name}', or bounds with '{EXECUTORS_MIN.name}' and '{EXECUTORS_MAX.name}'. UPDATE "
+            "COMPUTE_POOL removes a property whose value is NULL.",
+            span=reader.span(bound),
+        )
+    if least and not most:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"'{EXECUTORS_MIN.name}' requires '{EXECUTORS_MAX.name}'",
+            hint=f"Set '{EXECUTORS_MAX.name}' too, or '{EXECUTORS.name}' for a fixed number.",
+            span=reader.span(EXECUTORS_MIN),
+        )
+    if least and most and int(least) > int(most):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"'{EXECUTORS_MIN.name}' is {least}, and '{EXECUTORS_MAX.name}' is {most}",
+            hint=f"Set '{EXECUTORS_MIN.name}' to a number up to '{EXECUTORS_MAX.name}'.",
+            span=reader.span(EXECUTORS_MIN),
+        )
 
 
 def _check_folder(uri: str, reader: PropertyReader, settings: Settings) -> None:

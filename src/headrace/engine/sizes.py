@@ -39,8 +39,12 @@ class Resources:
         """The target of the plans that run there."""
         master, cluster = self.place.master, self.place.cluster
         if is_cluster(master):
-            slots = cluster.slots if cluster is not None else None
-            return Target(master="standalone", slots=slots, python=self.worker_python)
+            if cluster is None:
+                return Target(master="standalone", python=self.worker_python)
+            least = cluster.executors * cluster.cores if cluster.executors_max is not None else None
+            return Target(
+                master="standalone", slots=cluster.slots, slots_min=least, python=self.worker_python
+            )
         local = _LOCAL.fullmatch(master)
         return Target(slots=int(local[1]) if local else None)
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict
 class Target(BaseModel):
     """The runtime and the master of a compute pool.
 
-    `slots` is the number of tasks that run at the same time, None if it is not known. `python`: the workers of a cluster have Headrace's
-    Python.
+    `slots` is the number of tasks that run at the same time, None if it is not known; `slots_min` is less if it follows the load.
+    `python`: the workers of a cluster have Headrace's Python.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -19,6 +19,7 @@ class Target(BaseModel):
     runtime: Literal["spark-4.1"] = "spark-4.1"
     master: Literal["local", "standalone"] = "local"
     slots: int | None = None
+    slots_min: int | None = None
     python: bool = False
 
     @property
@@ -28,7 +29,8 @@ class Target(BaseModel):
 
     def __str__(self) -> str:
         where = "a standalone cluster" if self.is_cluster else "the server's machine"
-        slots = "" if self.slots is None else f", {self.slots} slot{'' if self.slots == 1 else 's'}"
+        least = "" if self.slots_min is None else f"{self.slots_min} to "
+        slots = "" if self.slots is None else f", {least}{self.slots} slot{'' if self.slots == 1 else 's'}"
         python = ", Python" if self.python else ""
         return f"{where}{slots}{python} ({self.runtime.replace('-', ' ').capitalize()})"
 

@@ -672,10 +672,11 @@ def refuse_too_many(
 ) -> None:
     """Raise UserError 53000 if the organization, the role or the pool runs as many queries as it may, without the one with the id `but`.
 
-    A pool that takes all of a cluster has a limit when its executors are there.
+    A pool that takes all of a cluster has a limit when its executors are there. One that follows the load counts with its most executors.
     """
     settings = run.services.settings
-    slots = pool_resources(pool, settings).target.slots
+    target = pool_resources(pool, settings).target
+    slots, up_to = target.slots, "up to " if target.slots_min is not None else ""
     if slots is None:
         present = run.services.engine.pool_slots(pool.name)
         slots = present.slots if present is not None else 0
@@ -689,7 +690,7 @@ def refuse_too_many(
             "QUERIES_PER_ROLE_MAX",
         ),
         (
-            f"the compute pool {pool.name!r} with {slots} slots",
+            f"the compute pool {pool.name!r} with {up_to}{slots} slots",
             sum(query.compute_pool == pool.name for query in running),
             settings.queries_per_slot_max * slots,
             "QUERIES_PER_SLOT_MAX, or add slots to the pool",

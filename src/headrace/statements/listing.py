@@ -77,6 +77,8 @@ COMPUTE_POOLS = Projection(
         "Slots": "slots",
         "SlotsUsed": "slots_used",
         "SlotsFree": "slots_free",
+        "ExecutorsMin": "executors_min",
+        "ExecutorsMax": "executors_max",
     },
 )
 DATABASES = Projection(

@@ -341,8 +341,26 @@ def test_a_query_waits_for_executors_or_for_slots_with_the_numbers() -> None:
     assert "all 4 slots of its compute pool run tasks" in finding.sentence
     (finding,) = findings_of(ROWS, now=31.0, slots=PoolSlots(executors=2, slots=4, used=3))
     assert finding.code == "no_batch"
-    (finding,) = findings_of(ROWS, (10.0, progress()), slots=PoolSlots(executors=0, slots=0, used=0))
-    assert (finding.code, finding.code in CODES) == ("no_executors", True)
+
+
+@pytest.mark.parametrize(
+    ("executors", "wanted", "code", "sentence"),
+    [
+        (0, None, "no_executors", "waits for executors: its compute pool has none"),
+        (0, 2, "no_executors", "waits for executors: its compute pool has none"),
+        (1, 2, "few_executors", "has 1 of 2, whose 2 slots run 1 tasks"),
+        (2, 2, None, ""),
+        (3, 2, None, ""),
+        (1, None, None, ""),
+    ],
+)
+def test_a_query_waits_for_the_executors_that_its_pool_wants(
+    executors: int, wanted: int | None, code: str | None, sentence: str
+) -> None:
+    slots = PoolSlots(executors=executors, slots=2 * executors, used=executors, wanted=wanted)
+    findings = findings_of(ROWS, (10.0, progress()), slots=slots)
+    assert [(each.code, each.code in CODES) for each in findings] == ([(code, True)] if code else [])
+    assert not code or sentence in findings[0].sentence
 
 
 def test_old_batches_do_not_count_for_late_rows() -> None:

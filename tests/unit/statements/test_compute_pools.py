@@ -199,7 +199,24 @@ async def test_a_pool_on_a_cluster_shows_where_it_runs(shared: Session, master: 
     assert given.place.cluster == Cluster(3, 2, "1g", (("spark.network.timeout", "100s"),))
     (row,) = await shared.rows("DESCRIBE COMPUTE_POOL p", "Master", "Executors", "Slots", "SlotsUsed")
     assert row == (stored.properties["compute_pool.master"], None, None, None)
-    await shared.run("UPDATE COMPUTE_POOL p WITH ('compute_pool.executors' = NULL)")
+    bounds = (
+        "'compute_pool.executors' = NULL, 'compute_pool.executors.min' = 2, 'compute_pool.executors.max' = 4"
+    )
+    await shared.run(f"UPDATE COMPUTE_POOL p WITH ({bounds})")
+    stored = shared.catalog.compute_pool("p")
+    assert stored is not None
+    given = pool_resources(stored, Settings(data_dir=tmp_path))
+    assert (given.target, str(given.target).partition(" (")[0]) == (
+        Target(master="standalone", slots=8, slots_min=4),
+        "a standalone cluster, 4 to 8 slots",
+    )
+    assert given.place.cluster == Cluster(2, 2, "1g", (("spark.network.timeout", "100s"),), executors_max=4)
+    assert await shared.rows("DESCRIBE COMPUTE_POOL p", "Executors", "ExecutorsMin", "ExecutorsMax") == [
+        (None, "2", "4")
+    ]
+    with pytest.raises(UserError, match=r"executors' and 'compute_pool\.executors\.max' exclude") as refused:
+        await shared.run("UPDATE COMPUTE_POOL p WITH ('compute_pool.executors' = 1)")
+    assert "NULL" in (refused.value.hint or "")
     assert await shared.rows(
         "SELECT master, slots FROM deltastream.sys.compute_pools WHERE name = 'default_pool'"
     ) == [("local[32]", "32")]
@@ -214,6 +231,22 @@ async def test_a_pool_on_a_cluster_shows_where_it_runs(shared: Session, master: 
         ("'compute_pool.master' = 'k8s://https://h:6443'", SqlState.FEATURE_NOT_SUPPORTED, "Kubernetes"),
         ("'compute_pool.executors' = 2", SqlState.INVALID_PARAMETER, "requires a pool on a cluster"),
         ("{master}, 'compute_pool.executors' = 0", SqlState.INVALID_PARAMETER, "from 1 to 1000"),
+        (
+            "{master}, 'compute_pool.executors' = 2, 'compute_pool.executors.min' = 1",
+            SqlState.INVALID_PARAMETER,
+            "'compute_pool.executors' and 'compute_pool.executors.min' exclude each other",
+        ),
+        (
+            "{master}, 'compute_pool.executors.min' = 2",
+            SqlState.INVALID_PARAMETER,
+            "'compute_pool.executors.min' requires 'compute_pool.executors.max'",
+        ),
+        (
+            "{master}, 'compute_pool.executors.min' = 3, 'compute_pool.executors.max' = 2",
+            SqlState.INVALID_PARAMETER,
+            "'compute_pool.executors.min' is 3, and 'compute_pool.executors.max' is 2",
+        ),
+        ("'compute_pool.executors.max' = 2", SqlState.INVALID_PARAMETER, "requires a pool on a cluster"),
         ("{master}, 'compute_pool.executor.memory' = '1'", SqlState.INVALID_PARAMETER, "with m or g"),
         (
             "{master}, 'compute_pool.checkpoints' = 's3a://b/c'",

@@ -22,6 +22,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.driver import python_worker
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
+from headrace.engine.pool_properties import Cluster
 from headrace.engine.protocol import PoolSlots
 
 _EXECUTORS_TIMEOUT_MS = 120_000
@@ -75,7 +76,27 @@ def settings(options: DriverOptions) -> dict[str, str]:
         "spark.cores.max": str(cluster.slots),
         "spark.executor.cores": str(cluster.cores),
         "spark.executor.memory": cluster.memory,
+        **(_elastic(cluster) if cluster.executors_max is not None else {}),
         **dict(cluster.settings),
+    }
+
+
+def _elastic(cluster: Cluster) -> dict[str, str]:
+    """Return Spark's settings of a pool whose number of executors follows the load."""
+    return {
+        # Without it, an application gets all of its cores at once. It is ended before the first job, and
+        # `elastic` sets the number.
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "false",
+        "spark.executor.instances": str(cluster.executors),
+        "spark.dynamicAllocation.minExecutors": str(cluster.executors),
+        "spark.dynamicAllocation.maxExecutors": str(cluster.most),
+        # An executor that is to end runs its tasks to their end. Its shuffled rows are computed again rather than copied.
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "false",
+        # Tasks with state prefer the executor that has it. With the default of 3 s, those of small batches would wait for it for ever, and
+        # other executors would get none.
+        "spark.locality.wait": "100ms",
     }
 
 
@@ -107,6 +128,8 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
     cluster, java = options.cluster, jvm(session).org.apache.spark.deploy.headrace.Cluster
     context: Any = session.sparkContext._jsc.sc()
     needed = cluster.executors if cluster is not None else 1
+    if cluster is not None and cluster.executors_max is not None:
+        java.endAllocation(context)
     executors = java.awaitExecutors(context, needed, _EXECUTORS_TIMEOUT_MS)
     if executors < needed:
         raise ExternalError(
@@ -115,7 +138,7 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
             hint="Other applications use its slots, or the executors end at their start: see the work folders of the workers. "
             "They need the driver's version of Spark, a whole JDK, and a connection to the address of HEADRACE_DRIVER_HOST.",
         )
-    slots = cluster.slots if cluster is not None else executors
+    slots = executors * cluster.cores if cluster is not None else executors
     if options.checkpoints is not None:
         _check_folder(Path(options.checkpoints), slots, session, options)
     if options.worker_python is not None:
@@ -193,15 +216,16 @@ def python_problem(trace: str) -> str:
     return "it does not exist on a worker" if missing else _cause(trace)
 
 
-def slots(session: SparkSession, options: DriverOptions) -> PoolSlots | None:
-    """Return the executors of now, their slots, and the slots that run a task; None if the application has ended."""
+def slots(session: SparkSession, options: DriverOptions, wanted: int | None) -> PoolSlots | None:
+    """Return the executors of now and the `wanted` ones, the slots, and the slots that run a task; None if the application has ended."""
     context: Any = session.sparkContext._jsc.sc()
     if context.isStopped():
         return None
     java = jvm(session).org.apache.spark.deploy.headrace.Cluster
     executors = java.executors(context)
     cores = options.cluster.cores if options.cluster is not None else 1
-    return PoolSlots(executors=executors, slots=executors * cores, used=java.runningTasks(context))
+    used = java.runningTasks(context)
+    return PoolSlots(executors=executors, slots=executors * cores, used=used, wanted=wanted)
 
 
 def unanswered(master: str, trace: str) -> ExternalError:

@@ -38,6 +38,9 @@ class DriverOptions(BaseModel):
         ),
     )
     progress_interval_ms: int = 1000
+    scale_interval_ms: int = Field(
+        5000, description="The time between two readings of the load that a number of executors follows."
+    )
     records_per_batch: int = Field(
         200_000, description="Most records that one micro-batch reads from one source."
     )

@@ -17,6 +17,7 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.engine.driver import cluster
 from headrace.engine.driver.application import RunningApplication
 from headrace.engine.driver.channel import Channel, ChannelClosedError
+from headrace.engine.driver.elastic import ElasticExecutors
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.query import RunningQuery
 from headrace.engine.driver.stores import StoreWatch
@@ -47,10 +48,17 @@ class DriverService:
         self._options = options
         self._queries: dict[str, Running] = {}
         self._lock = threading.Lock()
+        self._elastic = (
+            ElasticExecutors(session, options.cluster, options)
+            if options.cluster is not None and options.cluster.executors_max is not None
+            else None
+        )
 
     def run(self) -> bool:
         """Serve until the end. Return True if the server requested the end, False if the connection ended."""
         threading.Thread(target=self._report, name="progress", daemon=True).start()
+        if self._elastic is not None:
+            self._elastic.start()
         for message in self._channel.messages():
             if isinstance(message, Shutdown):
                 return True
@@ -147,9 +155,15 @@ class DriverService:
                 except Exception:
                     logger.debug("no progress of query %s", query.id, exc_info=True)
 
+    def _wanted(self) -> int | None:
+        """Return how many executors the pool has asked for; None if it takes all of a cluster."""
+        if self._elastic is not None:
+            return self._elastic.wanted
+        return self._options.cluster.executors if self._options.cluster is not None else None
+
     def _report_slots(self, before: PoolSlots | None) -> PoolSlots:
         """Report the slots of the cluster's executors if they have changed. End the process if the master has ended the application."""
-        slots = cluster.slots(self._session, self._options)
+        slots = cluster.slots(self._session, self._options, self._wanted())
         if slots is None:
             logger.error("%sthe Spark cluster has ended the application of the compute pool", DRIVER_FAILED)
             sys.stderr.flush()

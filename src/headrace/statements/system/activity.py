@@ -238,12 +238,14 @@ def versions_of(query: Query, earlier: Sequence[QueryVersion]) -> Iterator[tuple
     Column("slots", INTEGER),
     Column("slots_used", INTEGER),
     Column("slots_free", INTEGER),
+    Column("executors_min", INTEGER),
+    Column("executors_max", INTEGER),
     key=("name",),
     references=(owned("compute_pools"),),
     doc="The compute pools. `intended_state` is `running` or `stopped`, `actual_state` `starting`, `running`, `stopping`, `stopped` or "
     "`errored`; `timeout` is in minutes, 0 for none. `master` is the Spark master, `slots` the number of tasks that run at the same time. "
     "On a cluster they are the slots of the pool's present `executors`, with `slots_used` and `slots_free`, and NULL while its process "
-    "does not run.",
+    "does not run. `executors_min` and `executors_max` are the bounds of their number, which are equal if it does not follow the load.",
 )
 def compute_pools(run: Execution) -> Rows:
     return [
@@ -263,17 +265,20 @@ def compute_pools(run: Execution) -> Rows:
 
 
 def _place(pool: ComputePool, run: Execution) -> tuple[object, ...]:
-    """Return master, executors, slots, used and free slots of a pool."""
+    """Return master, executors, slots, used and free slots, and the bounds of the executors of a pool."""
     resources, slots = pool_resources(pool, run.services.settings), run.services.engine.pool_slots(pool.name)
+    cluster = resources.place.cluster
+    bounds = (cluster.executors, cluster.most) if cluster is not None else (None, None)
     if slots is None:
         fixed = None if resources.target.is_cluster else resources.target.slots
-        return (resources.place.master, None, fixed, None, None)
+        return (resources.place.master, None, fixed, None, None, *bounds)
     return (
         resources.place.master,
         slots.executors,
         slots.slots,
         slots.used,
         max(0, slots.slots - slots.used),
+        *bounds,
     )
 
 

@@ -9,10 +9,11 @@ import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Success, Try}
 import scala.util.control.NonFatal
 
-import org.apache.spark.{SPARK_VERSION, SecurityManager, SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.{ExecutorAllocationClient, SPARK_VERSION, SecurityManager, SparkConf, SparkContext, SparkEnv}
 import org.apache.spark.deploy.DeployMessages.{MasterStateResponse, RequestMasterState}
 import org.apache.spark.deploy.master.{Master, RecoveryState, WorkerInfo}
 import org.apache.spark.rpc.{RpcAddress, RpcEnv}
+import org.apache.spark.scheduler.ExecutorDecommissionInfo
 import org.apache.spark.util.Utils
 
 /** Checks of a standalone cluster when a driver starts, each in bounded time: Spark itself waits for a minute for a
@@ -58,6 +59,41 @@ object Cluster {
 
   /** The tasks that run now. */
   def runningTasks(context: SparkContext): Int = context.statusTracker.getExecutorInfos.map(_.numRunningTasks()).sum
+
+  /** Ends Spark's own dynamic allocation, which is on only because an application without it takes all of its executors when it starts.
+    * Until the first job it has requested the fewest.
+    */
+  def endAllocation(context: SparkContext): Unit = context.executorAllocationManager.foreach(_.stop())
+
+  /** Measures the load of an application from now on. */
+  def measure(context: SparkContext): TaskLoad = {
+    val load = new TaskLoad
+    context.addSparkListener(load)
+    load
+  }
+
+  /** The executors that take tasks: of those of now, the ones that are not to end. */
+  def active(context: SparkContext): Int = activeIds(client(context)).length
+
+  /** Asks the master for so many executors in all. It starts those that are missing when workers have room for them, and ends none. */
+  def request(context: SparkContext, count: Int): Unit = context.requestTotalExecutors(count, 0, Map.empty)
+
+  /** Lets the executors beyond `count` end, the newest first, after the tasks that they run: they get no others. What a batch has shuffled
+    * there is computed again.
+    */
+  def release(context: SparkContext, count: Int): Unit = {
+    request(context, count)
+    val surplus = activeIds(client(context)).sortBy(_.toInt).drop(count)
+    val reason = ExecutorDecommissionInfo("the load of the compute pool needs fewer executors")
+    client(context).decommissionExecutors(surplus.map(_ -> reason).toArray, adjustTargetNumExecutors = false, triggeredByExecutor = false)
+  }
+
+  private def activeIds(client: ExecutorAllocationClient): Seq[String] = client.getExecutorIds().filter(client.isExecutorActive)
+
+  private def client(context: SparkContext): ExecutorAllocationClient = context.schedulerBackend match {
+    case client: ExecutorAllocationClient => client
+    case other                            => throw new IllegalStateException(s"$other has no executors to ask for")
+  }
 
   /** Lets tasks on the executors read the file `token` and write one beside it, which the driver must see. Returns the problems, none if
     * every executor shares the folder and has the driver's version of Spark. Throws the reason why no task ran in `timeoutMs`.
