@@ -13,21 +13,8 @@ from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
 from tests.unit.cli.test_command_line import headrace
+from tests.unit.pipeline import PIPELINE
 from tests.unit.server.scripted import TOKENS, download, serving
-
-PIPELINE = """
-CREATE STORE made WITH ('type' = GENERATOR);
-CREATE DATABASE web;
-USE DATABASE web;
-CREATE SCHEMA raw;
-USE SCHEMA raw;
-CREATE STREAM "Visits" (at TIMESTAMP_LTZ(3), id BIGINT, page VARCHAR) WITH ('store' = 'made', 'timestamp' = 'at');
-ALTER STREAM "Visits" SET description = 'one row for each visit; it''s all';
-CREATE MATERIALIZED VIEW web.public.pages AS
-  SELECT page, COUNT(*) AS n FROM "Visits" WITH ('starting.position' = 'earliest') GROUP BY page;
-CREATE MATERIALIZED VIEW twos AS WITH visits AS (SELECT id FROM raw."Visits") SELECT id AS n FROM visits;
-"""
-"""Two schemas, a quoted name, a CTE of the name of a relation, and a view over a name of the session."""
 
 
 @asynccontextmanager

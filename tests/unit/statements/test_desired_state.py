@@ -14,21 +14,8 @@ from headrace.sql.statements.store import CreateStore
 from headrace.statements.base import Execution, Services
 from headrace.statements.definitions import Definition, definitions
 from headrace.statements.desired_state import Action, Plan
+from tests.unit.pipeline import PIPELINE
 
-PIPELINE = """
-CREATE STORE made WITH ('type' = GENERATOR);
-CREATE STORE broker WITH ('type' = KAFKA, 'uris' = '127.0.0.1:1', 'tls.disabled' = TRUE);
-CREATE DATABASE web;
-USE DATABASE web;
-CREATE SCHEMA raw;
-USE SCHEMA raw;
-CREATE STREAM "Visits" (at TIMESTAMP_LTZ(3), id BIGINT, page VARCHAR) WITH ('store' = 'made', 'timestamp' = 'at');
-ALTER STREAM "Visits" SET description = 'one row for each visit; it''s all';
-CREATE MATERIALIZED VIEW web.public.pages AS
-  SELECT page, COUNT(*) AS n FROM "Visits" WITH ('starting.position' = 'earliest') GROUP BY page;
-CREATE MATERIALIZED VIEW twos AS WITH visits AS (SELECT raw."Visits".id FROM raw."Visits") SELECT id AS n FROM visits;
-"""
-"""Two schemas, a quoted name, and a CTE of the name of a relation."""
 GUEST = Principal("guest", ("guest",), "guest")
 KAFKA = "CREATE STORE k WITH ('type' = KAFKA, 'uris' = '127.0.0.1:9092')"
 SECURED = (
@@ -57,18 +44,9 @@ def actions(result: Plan) -> list[tuple[Action, str]]:
     return [(step.action, step.name) for step in result.steps]
 
 
-async def offline(session: Session, text: str) -> None:
-    """Run statements without the first two stores, where nothing listens."""
-    await session.run(
-        text.replace(
-            "CREATE STORE broker WITH ('type' = KAFKA, 'uris' = '127.0.0.1:1', 'tls.disabled' = TRUE);", ""
-        )
-    )
-
-
 async def test_what_exists_runs_elsewhere_and_is_defined_alike_there(tmp_path: Path) -> None:
     async with open_session(tmp_path / "a") as here, open_session(tmp_path / "b") as there:
-        await offline(here, PIPELINE)
+        await here.run(PIPELINE)
         text = ";\n".join(texts(here, "web"))
         assert {action for action, _ in actions(await plan(here, text))} == {Action.LEAVE}
         planned = await plan(there, text)
@@ -81,7 +59,7 @@ async def test_what_exists_runs_elsewhere_and_is_defined_alike_there(tmp_path: P
 
 
 async def test_each_definition_is_canonical_and_names_its_relations_in_full(session: Session) -> None:
-    await offline(session, PIPELINE)
+    await session.run(PIPELINE)
     statements = texts(session, "web")
     assert [statement.sql() for text in statements for statement in parse(text)] == statements
     assert statements[-2:] == [
@@ -93,7 +71,7 @@ async def test_each_definition_is_canonical_and_names_its_relations_in_full(sess
 
 
 async def test_a_renamed_relation_is_defined_with_a_warning_of_its_entity(session: Session) -> None:
-    await offline(session, PIPELINE)
+    await session.run(PIPELINE)
     await session.run('ALTER STREAM "Visits" RENAME TO seen')
     stream = next(item for item in defined(session, "web") if item.kind == "stream")
     assert stream.note == "the relation was renamed: name its entity visits in WITH"
@@ -189,7 +167,7 @@ async def test_unnamed_queries_are_matched_one_to_one(session: Session) -> None:
 
 
 async def test_a_relation_over_an_entity_that_differs_is_a_conflict(session: Session) -> None:
-    await offline(session, PIPELINE)
+    await session.run(PIPELINE)
     text = "CREATE STREAM web.raw.\"Visits\" (id BIGINT, page VARCHAR) WITH ('store' = 'made')"
     (step,) = (await plan(session, text)).steps
     assert step.action is Action.CONFLICT
@@ -259,7 +237,7 @@ async def test_a_role_sees_the_definitions_of_what_it_sees(session: Session) -> 
 
 async def test_an_application_is_defined_after_the_names_that_resolve_its_own(tmp_path: Path) -> None:
     async with open_session(tmp_path / "a") as here, open_session(tmp_path / "b") as there:
-        await offline(here, PIPELINE)
+        await here.run(PIPELINE)
         await here.run(
             "USE SCHEMA web.raw; BEGIN APPLICATION app CREATE MATERIALIZED VIEW tops AS "
             "SELECT page, COUNT(*) AS n FROM \"Visits\" WITH ('starting.position' = 'earliest') GROUP BY page; END APPLICATION"
