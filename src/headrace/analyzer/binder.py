@@ -75,15 +75,17 @@ SCALAR = f"{PREFIX}value_"
 """How the alias of a subquery that is a value begins."""
 
 
-def bind(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
+def bind(
+    select: Select, context: BindingContext, *, continuous: bool = False, is_row: bool = False
+) -> LogicalPlan:
     """Return the typed plan of a query, which is `continuous` if it is to be, or if it names a stream or a changelog.
 
-    A query that names tables of stores only has an end, also if it is to be continuous.
+    A query that names tables of stores only has an end, also if it is to be continuous. `is_row`: see `LogicalPlan`.
 
     Raises UserError with the place of what is wrong: 3D020 relation, 42703 column, 42702 ambiguous, 42804 type, 3D017 function,
     3D008 property, 42803 grouping, 42P16 output names, 0A000 what is not supported.
     """
-    plan = unchecked(select, context, continuous=continuous)
+    plan = replace(unchecked(select, context, continuous=continuous), is_row=is_row)
     for check in CHECKS:
         check(plan)
     return plan
