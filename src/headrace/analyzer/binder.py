@@ -64,6 +64,7 @@ from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.names import printed
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import suggestion
 from headrace.core.types import INTERVAL, NULL, VARCHAR
 from headrace.sql.ast import Select, span_of
 from headrace.sql.limits import COLUMNS_MAX, too_many_columns
@@ -74,15 +75,17 @@ SCALAR = f"{PREFIX}value_"
 """How the alias of a subquery that is a value begins."""
 
 
-def bind(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
+def bind(
+    select: Select, context: BindingContext, *, continuous: bool = False, is_row: bool = False
+) -> LogicalPlan:
     """Return the typed plan of a query, which is `continuous` if it is to be, or if it names a stream or a changelog.
 
-    A query that names tables of stores only has an end, also if it is to be continuous.
+    A query that names tables of stores only has an end, also if it is to be continuous. `is_row`: see `LogicalPlan`.
 
     Raises UserError with the place of what is wrong: 3D020 relation, 42703 column, 42702 ambiguous, 42804 type, 3D017 function,
     3D008 property, 42803 grouping, 42P16 output names, 0A000 what is not supported.
     """
-    plan = unchecked(select, context, continuous=continuous)
+    plan = replace(unchecked(select, context, continuous=continuous), is_row=is_row)
     for check in CHECKS:
         check(plan)
     return plan
@@ -409,15 +412,18 @@ class SelectBinder:
                 span=span,
             )
         shared = self._scope.shared if qualifier is None else {}
-        return [
-            *(Item(name, self._scope.column(name, alias=None, span=span)) for name in shared),
-            *(
-                Item(column.name, self._scope.column(column.name, alias=source.alias, span=span))
-                for source in sources
-                for column in source.schema.columns
-                if column.name not in shared and not is_internal(column.name)
-            ),
-        ]
+        return _without(
+            node,
+            [
+                *(Item(name, self._scope.column(name, alias=None, span=span)) for name in shared),
+                *(
+                    Item(column.name, self._scope.column(column.name, alias=source.alias, span=span))
+                    for source in sources
+                    for column in source.schema.columns
+                    if column.name not in shared and not is_internal(column.name)
+                ),
+            ],
+        )
 
     # --- projection and grouping
 
@@ -488,6 +494,30 @@ class SelectBinder:
             return bound
         item = next((item for item in items if item.expression == bound), None)
         return None if item is None else output_column(Schema((item.column,)), item.name, bound.span)
+
+
+def _without(node: exp.Expr, items: list[Item]) -> list[Item]:
+    """Return the columns of `*` without those that EXCEPT names."""
+    star = node.this if isinstance(node, exp.Column) else node
+    left_out = {name.name: span_of(name) for name in star.args.get("except_") or ()}
+    names = [item.name for item in items]
+    for name, span in left_out.items():
+        if name not in names:
+            raise UserError(
+                SqlState.UNDEFINED_COLUMN,
+                f"* has no column {printed(name)}",
+                hint=suggestion(name, names, otherwise=f"It has {', '.join(map(printed, names))}."),
+                span=span,
+            )
+    kept = [item for item in items if item.name not in left_out]
+    if not kept:
+        raise UserError(
+            SqlState.SYNTAX_ERROR,
+            "* EXCEPT leaves no column",
+            hint="Leave out fewer columns.",
+            span=span_of(node),
+        )
+    return kept
 
 
 def _no_scalar(where: str, node: exp.Expr) -> UserError:

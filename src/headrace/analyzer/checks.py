@@ -286,7 +286,8 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                     and not isinstance(node, Sort)
                 ):
                     raise refused_grouping(part.span)
-                if plan.snapshot and not plan.of_tables and part.function.duckdb is None:
+                on_views = plan.snapshot and not plan.of_tables and not plan.is_row
+                if on_views and part.function.duckdb is None:
                     raise _refused_by_views(part, plan)
                 windowed = isinstance(node, Aggregate) and bool(window_groups(node))
                 if part.distinct and windowed and not plan.snapshot and part.function.name != "COUNT":

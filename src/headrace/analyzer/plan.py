@@ -27,10 +27,14 @@ from headrace.core.schema import Schema
 
 @dataclass(frozen=True)
 class LogicalPlan:
-    """A bound query. `snapshot` is true when every relation is a materialized view (the answer is then bounded)."""
+    """A bound query. `snapshot` is true when every relation is a materialized view (the answer is then bounded).
+
+    With `is_row` it is a row of constants, which Spark computes.
+    """
 
     root: LogicalNode
     snapshot: bool
+    is_row: bool = False
     properties: QueryProperties = field(default_factory=QueryProperties)
     partition_by: tuple[Identifier, ...] = ()
     span: Span | None = field(default=None, compare=False)

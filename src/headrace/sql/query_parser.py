@@ -399,15 +399,15 @@ class QueryParser(ExpressionParser):
 
     def _parse_item(self) -> exp.Expr | None:
         token = self._curr
-        if self._match(TokenType.STAR):
-            if self.cursor.at("EXCEPT", "(") or self.cursor.at("EXCLUDE"):
-                raise self.cursor.unsupported(
-                    f"* {self._curr.text.upper()}", hint="Name the columns to keep."
-                )
-            return exp.Star().update_positions(token)
-        this = self._parse_disjunction()
-        if this is None:
-            return None
+        this = (
+            exp.Star().update_positions(token) if self._match(TokenType.STAR) else self._parse_disjunction()
+        )
+        star = this.this if isinstance(this, exp.Column) else this
+        if isinstance(star, exp.Star) and (self.at("EXCEPT", "(") or self.at("EXCLUDE", "(")):
+            self._advance(2)
+            star.set("except_", self._parse_column_names())
+        if this is None or isinstance(star, exp.Star):
+            return this
         alias = self._parse_alias_name(self.ALIAS_TOKENS)
         return exp.Alias(this=this, alias=alias) if alias else this
 

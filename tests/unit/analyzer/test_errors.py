@@ -37,6 +37,9 @@ NAMES = [
         "rowtime",
         "Write rowtime(f).",
     ),
+    ("SELECT * EXCEPT (carier) FROM flights", "42703", "carier", "Did you mean carrier"),
+    ("SELECT * EXCEPT (code, city) FROM airports", "42601", "* EXCEPT (code, city", "fewer columns"),
+    ("SELECT f.* AS x FROM flights f", "42601", "AS", None),
     ("SELECT uper(carrier) FROM flights", "3D017", "uper(carrier", "Did you mean UPPER"),
     ("SELECT read_csv('x') FROM flights", "3D017", "read_csv('x'", None),
 ]

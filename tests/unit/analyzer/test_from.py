@@ -198,6 +198,10 @@ def test_another_time_or_join_as_of_a_time_is_refused(sources: str) -> None:
             "SELECT p.*, seats AS s FROM bookings JOIN planes p USING (tailnum)",
             ["tailnum", "maker", "seats", "built", "s"],
         ),
+        (
+            "SELECT * EXCEPT (tailnum, booked), b.* EXCLUDE (seat) FROM bookings b JOIN planes p USING (tailnum)",
+            ["seat", "maker", "seats", "built", "booked", "tailnum"],
+        ),
         ("SELECT tailnum FROM bookings FULL JOIN planes p USING (tailnum)", ["tailnum"]),
         (
             "SELECT * FROM TUMBLE(arrivals, SIZE 1 DAY)",

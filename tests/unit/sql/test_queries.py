@@ -33,6 +33,7 @@ def item(expression: str) -> exp.Expr:
 
 SHAPES = [
     "SELECT *, f(x) AS y FROM s",
+    'SELECT * EXCEPT (a, "B"), r.* EXCLUDE (c) FROM s CROSS JOIN r',
     "select all a from s t",
     "SELECT DISTINCT a FROM s",
     "SELECT r.*, s.a b FROM s s JOIN r ON s.id = r.id",
