@@ -11,6 +11,7 @@ import pytest
 
 from harness.kafka import KafkaClient
 from harness.patience import until
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.checkpoint_damage import IDENTITIES
@@ -31,7 +32,7 @@ def begin(stores: Stores, checkpoint: Path) -> Callable[[SparkPlan], Identities]
 
     def begun(steps: SparkPlan) -> Identities:
         start = StartQuery(query_id="q", generation=1, plan=steps, checkpoint=str(checkpoint), stores=stores)
-        identities = Identities(start, str(checkpoint))
+        identities = Identities(start, LocalFolder(checkpoint))
         identities.begin()
         identities.keep()
         return identities

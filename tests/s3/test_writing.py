@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.avro_files import framed, record_schema
 from harness.s3 import S3Client
 from harness.spark import spark_session
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.s3.client import files
 from headrace.connectors.s3.spark.reading import Folder, parts_of_files, rows_of
 from headrace.connectors.s3.spark.writing import writer
@@ -75,7 +76,7 @@ def test_rows_and_back(
     options = {"value.format": kind, "csv.header": "TRUE", "s3.commit.interval.millis": "0"}
     options |= {"s3.partition.by": by} if by else {}
     request = RowSinkRequest(
-        "q-1", (s3.bucket, seed), columns, (), False, store, options=options, checkpoint=str(tmp_path)
+        "q-1", (s3.bucket, seed), columns, (), False, store, options=options, checkpoint=LocalFolder(tmp_path)
     )
     batch = typed(spark.sql(ROWS), columns)
     writer(request)(batch, 0)
@@ -148,7 +149,7 @@ def test_an_empty_batch_writes_nothing(
 ) -> None:
     options = {"value.format": "json", "csv.header": "FALSE", "s3.commit.interval.millis": "0"}
     request = RowSinkRequest(
-        "q-1", (s3.bucket, seed), COLUMNS, (), False, store, options=options, checkpoint=str(tmp_path)
+        "q-1", (s3.bucket, seed), COLUMNS, (), False, store, options=options, checkpoint=LocalFolder(tmp_path)
     )
     writer(request)(typed(spark.sql(ROWS), COLUMNS).where("id > 5"), 0)
     assert s3.keys(f"{seed}/") == []

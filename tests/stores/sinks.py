@@ -18,6 +18,7 @@ from harness.clickhouse import ClickHouseServer
 from harness.databricks import CATALOG, Workspace
 from harness.postgresql import PostgresServer
 from harness.snowflake import SnowflakeServer
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.clickhouse.client import identifier as clickhouse_name
 from headrace.connectors.clickhouse.spark import output as clickhouse_output
 from headrace.connectors.databricks.spark import output as databricks_output
@@ -90,7 +91,7 @@ class Sink:
                 properties=self.store(port or self.port),
                 guarantee="exactly_once",
                 options={"databricks.commit.interval.ms": "0"},
-                checkpoint=str(folder),
+                checkpoint=LocalFolder(folder),
                 resources=resources,
             )
             _WRITERS[self.type](request, epoch, rows)

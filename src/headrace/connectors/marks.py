@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from headrace.connectors.checkpoint_store import CheckpointStore
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
@@ -21,20 +20,20 @@ WRITER = "writer"
 """The file in the checkpoint of a query that was restored from a backup: a word that tells its marks from those of the original."""
 
 
-def writer_of(query_id: str, checkpoint: str) -> str:
+def writer_of(query_id: str, checkpoint: CheckpointStore) -> str:
     """Return the name under which a query marks its output: its id, with the word of a restored query.
 
     The original may have written after the backup. A restored query that took the original's marks for its own would skip other rows.
     """
-    file = Path(checkpoint, WRITER)
-    return f"{query_id}-{file.read_text()}" if file.is_file() else query_id
+    word = checkpoint.read(WRITER)
+    return query_id if word is None else f"{query_id}-{word.decode()}"
 
 
-def is_begun(checkpoint: str) -> bool:
+def is_begun(checkpoint: CheckpointStore) -> bool:
     """Return True if a query has finished a batch: then its mark is in the table of marks, or was lost with it."""
-    resumed = Path(checkpoint, RESUMED)
-    inherited = int(resumed.read_text()) if resumed.is_file() else BEFORE_ANY
-    return any(int(path.name) > inherited for path in Path(checkpoint, "commits").glob("[0-9]*"))
+    resumed = checkpoint.read(RESUMED)
+    inherited = BEFORE_ANY if resumed is None else int(resumed)
+    return any(int(name) > inherited for name in checkpoint.names("commits") if name.isdecimal())
 
 
 def is_written(mark: int | None, epoch: int, table: str = MARKS) -> bool:

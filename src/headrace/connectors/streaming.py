@@ -53,6 +53,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column
 
@@ -106,7 +107,7 @@ class SinkRequest:
     properties: Mapping[str, str] = field(repr=False)
     guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
     options: Mapping[str, str] = field(default_factory=dict)
-    checkpoint: str = ""
+    checkpoint: CheckpointStore = field(default_factory=lambda: LocalFolder(Path()))
     resources: ExitStack = field(default_factory=ExitStack)
 
 
@@ -149,7 +150,7 @@ class RowSinkRequest:
     properties: Mapping[str, str] = field(repr=False)
     guarantee: Literal["at_least_once", "exactly_once"] = "at_least_once"
     options: Mapping[str, str] = field(default_factory=dict)
-    checkpoint: str = ""
+    checkpoint: CheckpointStore = field(default_factory=lambda: LocalFolder(Path()))
     resources: ExitStack = field(default_factory=ExitStack)
     stopping: threading.Event = field(default_factory=threading.Event)
     is_behind: Callable[[], bool] = lambda: False

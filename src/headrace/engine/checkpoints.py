@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from headrace.catalog.objects import Query
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
 from headrace.connectors.marks import WRITER
-from headrace.core.atomic_file import write_atomically
 from headrace.engine.checkpoint_copy import copy_failure, move_copy
 
 ASIDE = "checkpoints.aside"
@@ -27,7 +27,7 @@ def folders_of(query_id: str, folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{query_id}*"))
 
 
-def copy_checkpoints(query_ids: Collection[str], source: Path, target: Path) -> None:
+def copy_checkpoints(query_ids: Collection[str], source: CheckpointStore, target: CheckpointStore) -> None:
     """Copy the folders of queries that do not run from one folder to another.
 
     Raises UserError XX001, ExternalError 53000 as `copy_failure`, and then leaves nothing of use.
@@ -36,67 +36,70 @@ def copy_checkpoints(query_ids: Collection[str], source: Path, target: Path) -> 
     remove_checkpoints(query_ids, target)
     try:
         for query_id in query_ids:
-            for path in folders_of(query_id, source):
-                move_copy(path, target / path.name)
+            for path in folders_of(query_id, source.local()):
+                move_copy(path, target.local() / path.name)
     except OSError as error:
         raise copy_failure(error) from error
 
 
-def remove_checkpoints(query_ids: Collection[str], folder: Path) -> None:
-    """Remove the folders of queries that are in `folder`."""
-    for query_id in query_ids:
-        for path in folders_of(query_id, folder):
-            shutil.rmtree(path, ignore_errors=True)
+def remove_checkpoints(query_ids: Collection[str], store: CheckpointStore) -> None:
+    """Remove the folders of queries that are in a store."""
+    for name in store.names("") if query_ids else ():
+        if name.startswith(tuple(query_ids)):
+            store.at(name).remove()
 
 
 class Checkpoints:
-    """The folders under `folder`, and under those of `elsewhere` for the compute pools that it names. Those of continuous queries stay, so
-    that RESTART goes on after TERMINATE and after a crash, until the relation that the query writes is dropped.
+    """The folders under `folder`, and in the stores of `elsewhere` for the compute pools that it names. Those of continuous queries stay,
+    so that RESTART goes on after TERMINATE and after a crash, until the relation that the query writes is dropped.
     """
 
-    def __init__(self, folder: Path, elsewhere: Callable[[], Mapping[str, Path]] = dict) -> None:
+    def __init__(self, folder: Path, elsewhere: Callable[[], Mapping[str, CheckpointStore]] = dict) -> None:
         self._folder = folder
         self._elsewhere = elsewhere
 
+    def store(self, query: Query) -> CheckpointStore:
+        """Return the place of a continuous query, in its present incarnation."""
+        return self._of(query.compute_pool).at(folder_name(query))
+
     def path(self, query: Query) -> Path:
         """Return the folder of a continuous query, in its present incarnation."""
-        return self._of(query.compute_pool) / folder_name(query)
+        return self.store(query).local()
 
     def exists(self, query: Query) -> bool:
         """Return True if the folder of a continuous query, in its present incarnation, is there."""
-        return self.path(query).is_dir()
+        return self.store(query).exists()
 
     def new_path(self, query_id: str, pool: str) -> Path:
         """Return the folder of a continuous query of a pool that is to be created."""
-        return self._of(pool) / query_id
+        return self._of(pool).at(query_id).local()
 
-    def prepare(self, query: Query) -> Path:
-        """Return the folder of a query that is to start. Raises ExternalError 53000.
+    def prepare(self, query: Query) -> CheckpointStore:
+        """Return the place of a query that is to start. Raises ExternalError 53000.
 
         A query that starts anew is another writer: the marks of its earlier incarnations in the sink are of other batches.
         """
-        path = self.path(query)
-        if query.incarnation and not (path / WRITER).exists():
-            try:
-                path.mkdir(parents=True, exist_ok=True)
+        store = self.store(query)
+        try:
+            if query.incarnation and store.read(WRITER) is None:
                 # With a letter: a number after the id is that of a bucket (ADR 68).
-                write_atomically(path / WRITER, f"v{query.incarnation}")
-            except OSError as error:
-                raise copy_failure(error) from error
-        return path
+                store.write(WRITER, f"v{query.incarnation}")
+        except OSError as error:
+            raise copy_failure(error) from error
+        return store
 
-    def temporary_path(self, query_id: str, pool: str) -> Path:
-        """Return the folder of an interactive query, which is worthless after its end."""
-        return self._of(pool) / f"{_INTERACTIVE}{query_id}"
+    def temporary(self, query_id: str, pool: str) -> CheckpointStore:
+        """Return the place of an interactive query, which is worthless after its end."""
+        return self._of(pool).at(f"{_INTERACTIVE}{query_id}")
 
     def remove(self, query_id: str) -> None:
         """Delete the folders of a continuous query that is never to run again, if there are any."""
-        for folder in (self._folder, *self._elsewhere().values()):
-            remove_checkpoints([query_id], folder)
+        for store in (LocalFolder(self._folder), *self._elsewhere().values()):
+            remove_checkpoints([query_id], store)
 
     def remove_temporary(self, query_id: str, pool: str) -> None:
         """Delete the folder of an interactive query, if there is one."""
-        shutil.rmtree(self.temporary_path(query_id, pool), ignore_errors=True)
+        self.temporary(query_id, pool).remove()
 
     def retain(self, query_ids: Collection[str], *, days: int) -> None:
         """Set aside the folders of unknown queries. Delete folders of interactive queries, and those set aside more than `days` ago.
@@ -111,13 +114,14 @@ class Checkpoints:
             elif path.name.partition(".")[0] not in query_ids:
                 aside.mkdir(exist_ok=True)
                 path.rename(aside / f"{int(time.time())}-{path.name}")
-        for folder in self._elsewhere().values():
-            for path in folder.glob(f"{_INTERACTIVE}*"):
-                shutil.rmtree(path, ignore_errors=True)
+        for store in self._elsewhere().values():
+            for name in store.names(""):
+                if name.startswith(_INTERACTIVE):
+                    store.at(name).remove()
         for path in aside.glob("*"):
             since = path.name.partition("-")[0]
             if since.isdecimal() and int(since) < time.time() - days * 86_400:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _of(self, pool: str) -> Path:
-        return self._elsewhere().get(pool, self._folder)
+    def _of(self, pool: str) -> CheckpointStore:
+        return self._elsewhere().get(pool, LocalFolder(self._folder))

@@ -18,6 +18,7 @@ import structlog
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import ComputePool, Language, PoolIntent, Query, QueryState, RelationKind
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
 from headrace.connectors.egress import Egress
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
@@ -79,7 +80,7 @@ class Engine:
         self.views = open_views(settings, owner=catalog.organization().id)
         self._catalog = catalog
         self._settings = settings
-        self._checkpoints = Checkpoints(settings.durable_dir / "checkpoints", self._shared_folders)
+        self._checkpoints = Checkpoints(settings.durable_dir / "checkpoints", self._shared_stores)
         self._drivers = Drivers(
             catalog,
             settings,
@@ -172,24 +173,25 @@ class Engine:
         self, queries: Collection[Query], before: ComputePool, after: ComputePool
     ) -> None:
         """Copy the checkpoints of queries that do not run to the folder that their pool is to have. Raises as `copy_checkpoints`."""
-        folders = self._folder(before), self._folder(after)
-        await asyncio.to_thread(copy_checkpoints, [query.id for query in queries], *folders)
+        stores = self._checkpoint_store(before), self._checkpoint_store(after)
+        await asyncio.to_thread(copy_checkpoints, [query.id for query in queries], *stores)
 
     async def remove_checkpoints(self, queries: Collection[Query], pool: ComputePool) -> None:
         """Remove the checkpoints of queries from the folder that their pool had."""
-        await asyncio.to_thread(remove_checkpoints, [query.id for query in queries], self._folder(pool))
+        store = self._checkpoint_store(pool)
+        await asyncio.to_thread(remove_checkpoints, [query.id for query in queries], store)
 
-    def _folder(self, pool: ComputePool) -> Path:
-        """Return the folder of a pool's checkpoints: the server's, or one of this catalog's own in the folder that the pool names."""
+    def _checkpoint_store(self, pool: ComputePool) -> CheckpointStore:
+        """Return the place of a pool's checkpoints: the server's, or one of this catalog's own in the place that the pool names."""
         shared = pool_resources(pool, self._settings).place.checkpoints
         if shared is None:
-            return self._settings.durable_dir / "checkpoints"
-        return shared / self._catalog.organization().id
+            return LocalFolder(self._settings.durable_dir / "checkpoints")
+        return LocalFolder(shared / self._catalog.organization().id)
 
-    def _shared_folders(self) -> dict[str, Path]:
-        """Return the folders of checkpoints of the pools that do not use the server's."""
+    def _shared_stores(self) -> dict[str, CheckpointStore]:
+        """Return the places of checkpoints of the pools that do not use the server's."""
         return {
-            pool.name: self._folder(pool)
+            pool.name: self._checkpoint_store(pool)
             for pool in self._catalog.compute_pools()
             if pool_resources(pool, self._settings).place.checkpoints is not None
         }

@@ -71,7 +71,7 @@ class InteractiveQueries:
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,
         )
-        checkpoint = str(self._checkpoints.temporary_path(message.query_id, pool))
+        checkpoint = self._checkpoints.temporary(message.query_id, pool).uri
         message = message.model_copy(update={"checkpoint": checkpoint})
         channel = ResultChannel(
             message.query_id,

@@ -516,7 +516,7 @@ class Supervisor:
             query_id=query.id,
             generation=query.generation,
             plan=plan,
-            checkpoint=str(checkpoint),
+            checkpoint=checkpoint.uri,
             stores=stores_of(plan, self._catalog),
             registries=registries_of(plan, self._catalog),
             functions=self._functions.launches(plan.functions, f"role {query.owner}"),

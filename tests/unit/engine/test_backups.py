@@ -14,6 +14,7 @@ from harness.session import Session, open_session
 from headrace.catalog import queries
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import Query
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.marks import WRITER, writer_of
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
@@ -177,9 +178,9 @@ async def test_a_directory_with_files_is_not_restored_into(session: Session, tmp
 
 
 def test_a_restored_query_is_another_writer(tmp_path: Path) -> None:
-    assert writer_of("q", str(tmp_path)) == "q"
+    assert writer_of("q", LocalFolder(tmp_path)) == "q"
     (tmp_path / WRITER).write_text("restored-1")
-    assert writer_of("q", str(tmp_path)) == "q-restored-1"
+    assert writer_of("q", LocalFolder(tmp_path)) == "q-restored-1"
 
 
 async def test_a_catalog_in_another_database_is_refused(

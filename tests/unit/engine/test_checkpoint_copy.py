@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.checkpoint import write_checkpoint
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.marks import is_begun
 from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, move_copy, place_checkpoint
 from headrace.planner.physical import ReadEntity, SparkPlan, WriteEntity
@@ -93,10 +94,10 @@ def test_a_query_that_continues_has_no_mark_before_its_first_batch(tmp_path: Pat
     copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
     place_checkpoint(tmp_path / "copy", tmp_path / "next", 3)
 
-    assert is_begun(str(tmp_path / "q"))
-    assert not is_begun(str(tmp_path / "next"))
+    assert is_begun(LocalFolder(tmp_path / "q"))
+    assert not is_begun(LocalFolder(tmp_path / "next"))
     (tmp_path / "next/commits/4").write_text("v1\n{}")
-    assert is_begun(str(tmp_path / "next"))
+    assert is_begun(LocalFolder(tmp_path / "next"))
 
 
 def test_a_state_that_lacks_a_file_is_not_copied(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.catalog.objects import QueryState
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.marks import writer_of
 from tests.unit.engine.conftest import plan
 
@@ -77,6 +78,6 @@ async def test_a_version_that_starts_anew_is_another_writer_in_another_checkpoin
     await bench.until(lambda: bench.stored_query(query).is_settled)
     first, second = (Path(start["checkpoint"]) for start in bench.journal("start", query))
     assert second.name == f"{first.name}.2"
-    assert writer_of(query, str(first)) == query
+    assert writer_of(query, LocalFolder(first)) == query
     # Not the name of a bucket of the first incarnation, which ends with a number.
-    assert writer_of(query, str(second)) == f"{query}-v2"
+    assert writer_of(query, LocalFolder(second)) == f"{query}-v2"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headrace.connectors.checkpoint_store import store_at
 from headrace.engine.checkpoint_copy import PARTS, Border, border, no_batch
 from headrace.engine.driver.channel import Channel
 from headrace.engine.driver.options import DriverOptions
@@ -95,7 +96,7 @@ class RunningApplication:
         """
         last: Border | None = None
         for part in self._parts:
-            folder = Path(part.checkpoint)
+            folder = part.checkpoint.local()
             if border(folder) is not None:
                 last = part.copy_checkpoint(target / PARTS / folder.name, hold=hold)
         if last is None:
@@ -192,7 +193,7 @@ class _PartChannel:
 
 def _part_of(start: StartQuery, plan: SparkPlan) -> StartQuery:
     name = plan.sink.id
-    checkpoint = str(Path(start.checkpoint, PARTS, name)) if start.checkpoint else ""
+    checkpoint = store_at(start.checkpoint).at(PARTS, name).uri if start.checkpoint else ""
     changed = {"query_id": f"{start.query_id}-{name}", "checkpoint": checkpoint, "plan": plan}
     return start.model_copy(update=changed)
 

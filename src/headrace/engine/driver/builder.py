@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from headrace.connectors.checkpoint_store import CheckpointStore, store_at
 from headrace.connectors.registry import connector, spark_module
 from headrace.connectors.streaming import (
     LookupRequest,
@@ -112,9 +112,12 @@ class Build:
             ),
         )
 
+    def checkpoint(self) -> CheckpointStore:
+        """Return the place of the query's progress and state."""
+        return store_at(self.start.checkpoint)
+
     def row_request(self, step: physical.ReadRows) -> RowRequest:
         """Return the request to read an entity's rows."""
-        checkpoint = self.start.checkpoint
         return RowRequest(
             entity=step.entity,
             columns=schema_columns(step.columns),
@@ -125,7 +128,7 @@ class Build:
             starting_timestamp_ms=step.starting_timestamp_ms,
             options=step.options,
             records_per_batch=self.records_per_batch,
-            folder=str(Path(checkpoint, "rows", step.id)) if checkpoint else None,
+            folder=str(self.checkpoint().local() / "rows" / step.id) if self.start.checkpoint else None,
             on_error=step.on_error,
         )
 
@@ -248,7 +251,7 @@ def _lookup_join(work: Build, step: physical.LookupJoin) -> DataFrame:
         find: lookups.Find = module.lookup(request)
     else:
         table = TableRequest(step.entity, columns, work.properties(step.store), step.options)
-        shared = Path(work.start.checkpoint, "tables", step.id)
+        shared = work.checkpoint().local() / "tables" / step.id
         find = lookups.cached(work.session, module, table, step.refresh_ms, work.resources, shared)
     return lookups.with_matches(
         work.frames[step.input], step.keys, step.key_columns, columns, step.name, find

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from headrace.core.atomic_file import write_atomically
+from headrace.connectors.checkpoint_store import CheckpointStore, has_offsets
 from headrace.core.errors import UserError
 from headrace.core.names import EntityPath
 from headrace.core.sqlstate import SqlState
@@ -42,8 +41,8 @@ class Identities:
     `begin` and `compare` raise UserError 22000 where an entity is another one than the checkpoint belongs to.
     """
 
-    def __init__(self, start: StartQuery, checkpoint: str) -> None:
-        self._checkpoint = Path(checkpoint)
+    def __init__(self, start: StartQuery, checkpoint: CheckpointStore) -> None:
+        self._checkpoint = checkpoint
         self._uses = [
             _Use(
                 step.id,
@@ -68,9 +67,9 @@ class Identities:
         """
         if not self._uses:
             return
-        file = self._checkpoint / IDENTITIES
-        if file.is_file() and any(self._checkpoint.glob("offsets/[0-9]*")):
-            self._known = json.loads(file.read_text())
+        known = self._checkpoint.read(IDENTITIES)
+        if known is not None and has_offsets(self._checkpoint):
+            self._known = json.loads(known)
         self._identify = {
             use.store: connector_module(use.store.connector).identify(dict(use.store.properties))
             for use in self._uses
@@ -84,10 +83,8 @@ class Identities:
 
         A query that was stopped while it was planned has no checkpoint, and so nothing that a later start would compare with.
         """
-        if not self._known:
-            return
-        self._checkpoint.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._checkpoint / IDENTITIES, json.dumps(self._known))
+        if self._known:
+            self._checkpoint.write(IDENTITIES, json.dumps(self._known))
 
     def compare(self, watch: StoreWatch) -> None:
         """Compare with the answers of the stores since the query began, and keep identities that are new."""

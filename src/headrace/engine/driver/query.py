@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, store_at
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import Border, copy_checkpoint, copy_failure
@@ -97,13 +98,15 @@ class RunningQuery:
         self._reported = False
         self._progress: ProgressReader | None = None
         self._identities: Identities | None = None
-        checkpoint = start.checkpoint or str(options.work_dir / "tmp" / f"checkpoint-{uuid.uuid4()}")
+        checkpoint = store_at(
+            start.checkpoint or str(options.work_dir / "tmp" / f"checkpoint-{uuid.uuid4()}")
+        )
         stopping = threading.Event()
         self._sink = SinkContext(
             channel,
             start.query_id,
             checkpoint,
-            BatchBorder(checkpoint, stopping),
+            BatchBorder(checkpoint.uri, stopping),
             stopping,
             finish=self._finish,
             is_behind=self._is_behind,
@@ -111,8 +114,8 @@ class RunningQuery:
         self._thread = threading.Thread(target=self._run, name=f"query-{start.query_id}", daemon=True)
 
     @property
-    def checkpoint(self) -> str:
-        """The folder of the query's progress and state."""
+    def checkpoint(self) -> CheckpointStore:
+        """The place of the query's progress and state."""
         return self._sink.checkpoint
 
     @property
@@ -203,9 +206,11 @@ class RunningQuery:
         Raises UserError 57014 if no batch ends in time, and as `copy_failure` if the copy fails.
         """
 
+        checkpoint = self._sink.checkpoint.local()
+
         def copied(last: Border) -> Border:
             try:
-                copy_checkpoint(Path(self._sink.checkpoint), target, last.batch, self._start.plan)
+                copy_checkpoint(checkpoint, target, last.batch, self._start.plan)
             except OSError as error:
                 raise copy_failure(error) from error
             return last
@@ -340,7 +345,7 @@ class RunningQuery:
             self._answer(work, plan.sink)
             return
         writer = sink(work, self._sink)
-        writer = writer.queryName(self.id).option("checkpointLocation", self._sink.checkpoint)
+        writer = writer.queryName(self.id).option("checkpointLocation", self._sink.checkpoint.uri)
         writer = self._triggered(writer, session, work.poll_ms).outputMode(
             "update" if plan.mode == "real_time" else plan.output_mode
         )
@@ -349,7 +354,8 @@ class RunningQuery:
                 return
             self._was_started = True
         self._identities.keep()
-        remove_unfinished(Path(self._sink.checkpoint))
+        if isinstance(self._sink.checkpoint, LocalFolder):
+            remove_unfinished(self._sink.checkpoint.path)
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
         backlog = Backlog(work).bytes
         for attempt in range(1, _STARTS_MAX + 1):
@@ -410,7 +416,7 @@ class RunningQuery:
         if any(isinstance(step, AssignWatermark) for step in plan.steps):
             # Spark would run no batch before a new row is there, though the watermark may have released something.
             watermark = jvm(session).io.headrace.spark.PartitionWatermark
-            watermark.resume(session._jsparkSession, self._sink.checkpoint)
+            watermark.resume(session._jsparkSession, self._sink.checkpoint.uri)
         if plan.bounded:
             return writer.trigger(availableNow=True)
         if plan.mode == "real_time":

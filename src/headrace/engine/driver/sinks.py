@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -17,6 +16,7 @@ from pyarrow import compute
 from pyspark.sql import DataFrame, Row, functions
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from headrace.connectors.checkpoint_store import CheckpointStore
 from headrace.connectors.marks import writer_of
 from headrace.connectors.streaming import OptimizeRequest, RowSinkRequest, SinkRequest
 from headrace.core.errors import HeadraceError, InternalError
@@ -52,7 +52,7 @@ class SinkContext:
 
     channel: Outgoing
     query_id: str
-    checkpoint: str
+    checkpoint: CheckpointStore
     border: BatchBorder
     stopping: threading.Event = field(default_factory=threading.Event)
     finish: Callable[[], None] = lambda: None
@@ -272,7 +272,7 @@ def _optimized(work: Build, step: physical.OptimizeEntity) -> Sequence[Any]:
         entity=step.entity,
         properties=work.properties(step.store),
         queries=tuple(step.queries),
-        checkpoints=Path(work.start.checkpoint).parent,
+        checkpoints=work.checkpoint().local().parent,
         options=step.options,
     )
     row: Sequence[Any] = connector_module(step.connector).optimize(work.session, request)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -70,7 +69,7 @@ class _Output:
             self._selected.append(f"CAST({DELETED} AS TINYINT) AS {name_sql(str(table.deleted))}")
             names += [str(table.deleted), str(table.version)]
         self._target = f"{table.name} ({', '.join(map(identifier, names))})"
-        self._journal = Journal(Path(request.checkpoint, _FOLDER))
+        self._journal = Journal(request.checkpoint.local() / _FOLDER)
 
     def write(self, batch: DataFrame, epoch: int) -> None:
         """Returns when ClickHouse has the rows of an epoch."""

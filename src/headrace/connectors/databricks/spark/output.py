@@ -7,7 +7,6 @@ identical. ADR 32 explains why the table contains each batch only once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 
@@ -36,7 +35,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         table = tables.find(warehouse, request.entity)
     tables.check(table, request.entity, schema, request.options.get(LOCATION.name))
     interval = CommitInterval(request, int(request.options[COMMIT_INTERVAL.name]))
-    staging, journal = Staging(store), Journal(Path(request.checkpoint, _FOLDER))
+    staging, journal = Staging(store), Journal(request.checkpoint.local() / _FOLDER)
     # Generated names: column names may be invalid in Parquet.
     written = [
         f"CAST({name_sql(column.name)} AS {to_delta(column.type)}) AS c{number}"

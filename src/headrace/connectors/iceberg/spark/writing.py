@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -141,8 +140,10 @@ def _is_written(batch: DataFrame, table: str, request: RowSinkRequest, epoch: in
     last = int(tables.lastEpoch(session._jsparkSession, table, QUERY, EPOCH, request.query_id))
     if last != BEFORE_ANY:
         return is_written(last, epoch, history)
-    offsets_at = Path(request.checkpoint, "offsets", str(epoch)).stat().st_mtime
-    if offsets_at < started and not tables.reaches(session._jsparkSession, table, int(offsets_at * 1000)):
+    offsets_at = request.checkpoint.written_at(f"offsets/{epoch}")
+    if offsets_at is None or (
+        offsets_at < started and not tables.reaches(session._jsparkSession, table, int(offsets_at * 1000))
+    ):
         return is_written(None, epoch, history)
     return False
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.core.atomic_file import write_atomically
+from headrace.connectors.checkpoint_store import CheckpointStore, has_offsets
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.runtime.fail_points import fail_point
@@ -46,7 +45,13 @@ class TransactionalOutput:
     """
 
     def __init__(
-        self, session: SparkSession, *, query_id: str, topic: str, options: Mapping[str, str], checkpoint: str
+        self,
+        session: SparkSession,
+        *,
+        query_id: str,
+        topic: str,
+        options: Mapping[str, str],
+        checkpoint: CheckpointStore,
     ) -> None:
         self._jvm: Any = session._jvm
         self._topic = topic
@@ -98,7 +103,7 @@ class BucketedOutput:
         query_id: str,
         topic: str,
         options: Mapping[str, str],
-        checkpoint: str,
+        checkpoint: CheckpointStore,
         buckets: int,
     ) -> None:
         # With one bucket the names are those of `TransactionalOutput`: a query may move between a local pool and a cluster.
@@ -130,25 +135,23 @@ class BucketedOutput:
         fail_point("after_sink_before_commit")
 
 
-def bucket_count(records: DataFrame, checkpoint: str) -> int:
+def bucket_count(records: DataFrame, checkpoint: CheckpointStore) -> int:
     """Return the number of buckets of a query's output, which never changes: a repeated epoch must have the buckets of its first attempt.
 
     A local pool needs one. A cluster has one for each partition of state, unless a repeated epoch may have other rows: then only
     one transaction for the whole epoch is exactly once.
     """
-    file = Path(checkpoint, _BUCKETS)
-    if file.is_file():
-        return int(file.read_text())
+    known = checkpoint.read(_BUCKETS)
+    if known is not None:
+        return int(known)
     session: Any = records.sparkSession
-    is_new = not any(Path(checkpoint).glob("offsets/[0-9]*"))
-    if is_local(records.sparkSession) or not is_new:
+    if is_local(records.sparkSession) or has_offsets(checkpoint):
         return 1
     if not session._jvm.io.headrace.spark.RepeatableRows.holds(records._jdf):
         return 1
     count = int(session.conf.get("spark.sql.shuffle.partitions"))
     if count > 1:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, str(count))
+        checkpoint.write(_BUCKETS, str(count))
     return count
 
 
@@ -161,7 +164,12 @@ class _Writer:
     """A transactional producer and its marker; both have the same name. `producer` is None until `open`."""
 
     def __init__(
-        self, session: SparkSession, name: str, topic: str, options: Mapping[str, str], checkpoint: str
+        self,
+        session: SparkSession,
+        name: str,
+        topic: str,
+        options: Mapping[str, str],
+        checkpoint: CheckpointStore,
     ) -> None:
         self.producer: Any = None
         self._jvm: Any = session._jvm
@@ -253,11 +261,11 @@ def _java_map(java: Any, options: Mapping[str, str]) -> Any:
     return result
 
 
-def _marker_is_conclusive(checkpoint: str, epoch: int) -> bool:
+def _marker_is_conclusive(checkpoint: CheckpointStore, epoch: int) -> bool:
     """True if the absence of a marker proves that an epoch was not written.
 
     It does unless an attempt at the epoch began so long ago that the broker may have forgotten the marker: Spark writes
     `offsets/<epoch>` in the checkpoint before the first attempt, and never again.
     """
-    planned = Path(checkpoint, "offsets", str(epoch))
-    return not planned.is_file() or time.time() - planned.stat().st_mtime < MARKER_LIFETIME_S
+    planned_at = checkpoint.written_at(f"offsets/{epoch}")
+    return planned_at is None or time.time() - planned_at < MARKER_LIFETIME_S

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 from pyarrow import parquet
 from pyspark.sql import DataFrame
@@ -36,7 +35,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     ]
     if request.upsert:
         selected.append(f"{internal_columns.DELETED} AS {DELETED}")
-    folder = Path(request.checkpoint, _FOLDER)
+    folder = request.checkpoint.local() / _FOLDER
 
     def write(batch: DataFrame, epoch: int) -> None:
         if output.contains(epoch):

@@ -1,0 +1,106 @@
+"""Places of checkpoints: a folder of files that outlives the driver, whatever it is stored in."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from headrace.core.atomic_file import write_atomically
+
+
+class CheckpointStore(Protocol):
+    """A folder of a checkpoint, or of several. Names of files are relative to it, with slashes.
+
+    All methods block. A local folder raises OSError, a store elsewhere HeadraceError.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The address for Spark: the path of a local folder, or a URI."""
+        ...
+
+    def at(self, *names: str) -> CheckpointStore:
+        """Return a folder inside."""
+        ...
+
+    def exists(self) -> bool:
+        """Return True if there is a file inside, at any depth; of a local folder, if it is there."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of what is directly in a folder; none if the folder is missing."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None if it is missing."""
+        ...
+
+    def write(self, name: str, content: str) -> None:
+        """Write or replace a file: a reader sees the old content or the new one, also after a crash."""
+        ...
+
+    def written_at(self, name: str) -> float | None:
+        """Return when a file was written last, in seconds since 1970; None if it is missing."""
+        ...
+
+    def remove(self) -> None:
+        """Delete the folder and all that is in it; do nothing if it is missing."""
+        ...
+
+    def local(self) -> Path:
+        """Return the folder on this machine, for what needs files there. Raises UserError 0A000 for a store elsewhere."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalFolder:
+    """A folder on this machine, or on a file system that is mounted here."""
+
+    path: Path
+
+    @property
+    def uri(self) -> str:
+        return str(self.path)
+
+    def at(self, *names: str) -> LocalFolder:
+        return LocalFolder(self.path.joinpath(*names))
+
+    def exists(self) -> bool:
+        return self.path.is_dir()
+
+    def names(self, folder: str) -> list[str]:
+        return [path.name for path in (self.path / folder).glob("*")]
+
+    def read(self, name: str) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return (self.path / name).read_bytes()
+        return None
+
+    def write(self, name: str, content: str) -> None:
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, content)
+
+    def written_at(self, name: str) -> float | None:
+        with suppress(FileNotFoundError):
+            return (self.path / name).stat().st_mtime
+        return None
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def local(self) -> Path:
+        return self.path
+
+
+def store_at(address: str) -> CheckpointStore:
+    """Return the store of an address, as `CheckpointStore.uri` returns it."""
+    return LocalFolder(Path(address))
+
+
+def has_offsets(checkpoint: CheckpointStore) -> bool:
+    """Return True if the query of a checkpoint has planned a batch."""
+    return any(name.isdecimal() for name in checkpoint.names("offsets"))
