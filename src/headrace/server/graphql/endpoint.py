@@ -41,6 +41,7 @@ from headrace.server.metrics import Metrics
 from headrace.server.ports import CatalogReader
 from headrace.server.rest.runs import StatementRuns
 from headrace.server.turns import Turns
+from headrace.session.auditing import audited
 
 log = structlog.get_logger()
 
@@ -98,6 +99,11 @@ class Operation:
                 replace(refused_stream(self.principal.address, reason, self.principal), door="graphql")
             )
             raise refused(SqlState.INSUFFICIENT_PRIVILEGE, f"the subscription was ended: {reason}")
+
+    def audit_unparsed(self, statement: str, names: SessionContext, state: SqlState, began: float) -> None:
+        """Record a statement that its arguments do not form, as a text that cannot be parsed is recorded."""
+        role = names.role or self.principal.default_role
+        self._door.audit(audited(statement, self.principal, role, state, began=began))
 
 
 class Caller:

@@ -13,7 +13,7 @@ from strawberry.schema.config import StrawberryConfig
 from strawberry.types.execution import ExecutionContext, PreExecutionError
 
 from headrace.core.settings import Settings
-from headrace.server.graphql import subscriptions
+from headrace.server.graphql import mutations, subscriptions
 from headrace.server.graphql.errors import RefusedError, shown
 from headrace.server.graphql.limits import limiter
 from headrace.server.graphql.objects import BIG_INT, SYSTEM_RELATIONS, BigInt, ObjectTypes, value_of
@@ -98,6 +98,7 @@ def _roots() -> tuple[type, type]:
 @cache
 def _mutation() -> type:
     fields = {"execute": strawberry.mutation(resolver=execute, description=execute.__doc__)}
+    fields |= {mutations.name_of(kind): mutations.mutation_of(kind) for kind in mutations.statements()}
     return strawberry.type(
         type("Mutation", (), fields), description="Statements, which are the only way to change anything."
     )

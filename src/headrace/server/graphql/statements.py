@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import strawberry
 from strawberry.types import Info
 
 from headrace.core.context import SessionContext
+from headrace.core.errors import Diagnostic, Span
 from headrace.core.resultset import Cell, ResultColumn
 from headrace.core.sqlstate import SqlState
 from headrace.server.graphql.errors import RefusedError, refused, too_busy
@@ -13,6 +16,7 @@ from headrace.server.graphql.reading import SESSION_ID
 from headrace.server.rest.answers import Failed, Streaming, Succeeded, page_count
 from headrace.server.rest.runs import StatementRun, Work
 from headrace.server.turns import NoTurnError
+from headrace.sql.lexer import Source
 
 POLL_HOLD_S = 1.0
 NAME_LENGTH_MAX = 1024
@@ -107,7 +111,13 @@ def submitted(info: Info, statement: str, names: ContextInput | None) -> Stateme
 
 async def execute(info: Info, statement: str, context: ContextInput | None = None) -> StatementAnswer:
     """Run the statements of a text in order, and stop at the first error."""
-    run = submitted(info, statement, context)
+    return await run_text(info, statement, context)
+
+
+async def run_text(info: Info, text: str, names: ContextInput | None, *, prefix: str = "") -> StatementAnswer:
+    """Run a text of which the client has written what follows `prefix`, and return its answer. Raises RefusedError."""
+    run = submitted(info, text, names)
+    run.prefix = prefix
     return await _answer(info, run, info.context.settings.statement_timeout_ms / 1000, 0)
 
 
@@ -137,7 +147,7 @@ async def _answer(info: Info, run: StatementRun, wait_s: float, page: int) -> St
             context=None,
         )
     if isinstance(answer, Failed):
-        raise RefusedError(answer.error)
+        raise RefusedError(_placed(answer.error, run.prefix))
     if isinstance(answer, Streaming):
         await _close(info, run, answer)
         raise refused(
@@ -171,6 +181,20 @@ async def _answer(info: Info, run: StatementRun, wait_s: float, page: int) -> St
             store=names.store,
             compute_pool=names.compute_pool,
         ),
+    )
+
+
+def _placed(error: Diagnostic, prefix: str) -> Diagnostic:
+    """Return an error with its position in what follows `prefix`; without one if it is in `prefix`."""
+    span = error.span
+    if not prefix or span is None:
+        return error
+    end = Source(prefix).span(len(prefix), len(prefix))
+    if span.start < end.start:
+        return replace(error, span=None)
+    column = span.column - end.column + 1 if span.line == end.line else span.column
+    return replace(
+        error, span=Span(span.start - end.start, span.end - end.start, span.line - end.line + 1, column)
     )
 
 

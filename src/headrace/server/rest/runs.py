@@ -68,6 +68,8 @@ class StatementRun:
     pages: int = 1
     fetched: set[int] = field(default_factory=set)
     """The partitions of the result, and those that the client has fetched."""
+    prefix: str = field(default="", repr=False)
+    """Start of the text that the server wrote: positions of errors are shown from its end on."""
 
     async def answer(self, timeout_s: float) -> Answer | None:
         """Return the answer, or None when it is not there in time."""

@@ -17,7 +17,7 @@ _NAME = "the name of the alert"
 class CreateAlert(Statement):
     """`CREATE ALERT [IF NOT EXISTS] name ON { QUERY reference | ORGANIZATION } [WHEN code [, …]] WITH (…)`.
 
-    `reference` None is the organization. `codes` are those of findings; without any, all that warn.
+    Without `reference`, the alert is on the organization. `codes` are those of findings; without any, all that warn.
     """
 
     name: Identifier

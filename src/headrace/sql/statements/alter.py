@@ -33,7 +33,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Rename(Statement):
-    """`ALTER kind name RENAME TO name`; `kind` is one of `KINDS`, and a query may be named by its id."""
+    """`ALTER kind name RENAME TO name`; `kind` is that of the object, such as STORE; a query may be named by its id."""
 
     kind: str
     name: QualifiedName
@@ -45,7 +45,7 @@ class Rename(Statement):
 
 @dataclass(frozen=True)
 class ChangeOwner(Statement):
-    """`ALTER kind name OWNER TO role`; `kind` is one of `KINDS`, and a query may be named by its id."""
+    """`ALTER kind name OWNER TO role`; `kind` is that of the object, such as STORE; a query may be named by its id."""
 
     kind: str
     name: QualifiedName
@@ -57,7 +57,7 @@ class ChangeOwner(Statement):
 
 @dataclass(frozen=True)
 class DescribeAs(Statement):
-    """`ALTER kind name SET description = 'text'`; `kind` is one of `RELATIONS`, and None takes the text away."""
+    """`ALTER kind name SET description = 'text'`; `kind` is RELATION or that of the relation. Without a `description`, it is removed."""
 
     kind: str
     name: QualifiedName

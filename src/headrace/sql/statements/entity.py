@@ -146,13 +146,14 @@ def print_entity(cursor: Cursor) -> PrintEntity:
 
 @dataclass(frozen=True)
 class InsertIntoEntity(Statement):
-    """`INSERT INTO ENTITY path [IN STORE store] VALUE ('…') [WITH (…)]`; `value` is the text of one record, `place` where it stands."""
+    """`INSERT INTO ENTITY path [IN STORE store] VALUE ('…') [WITH (…)]`; `value` is the text of one record."""
 
     name: QualifiedName
     store: Identifier | None
     value: str
     properties: Properties
     place: Span | None = field(default=None, compare=False)
+    """The position of the value."""
 
     def sql(self) -> str:
         return (

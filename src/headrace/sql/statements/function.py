@@ -31,7 +31,7 @@ class CreateFunction(Statement):
     """`CREATE FUNCTION [IF NOT EXISTS] name ( [parameter TYPE [, …]] ) RETURNS { TYPE | TABLE ( column TYPE [, …] ) }
     { LANGUAGE JAVA WITH (…) | LANGUAGE PYTHON { AS 'code' [WITH (…)] | WITH (…) } }`.
 
-    The rows of a TABLE are STRUCTs in `returns`; `code` is None for the function of a function source.
+    The rows of a TABLE are STRUCTs in `returns`; the function of a function source has no `code`.
     """
 
     name: Identifier

@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True)
 class GrantPrivileges(Statement):
-    """`GRANT { privilege [, …] | ALL PRIVILEGES } ON target TO ROLE role [, …] [WITH GRANT OPTION]`; no `privileges` are all."""
+    """`GRANT { privilege [, …] | ALL PRIVILEGES } ON target TO ROLE role [, …] [WITH GRANT OPTION]`; without `privileges`, all."""
 
     privileges: tuple[Identifier, ...]
     target: Target
@@ -106,8 +106,8 @@ def revoke_privileges(cursor: Cursor) -> RevokePrivileges | RevokeFuture:
 
 @dataclass(frozen=True)
 class GrantFuture(Statement):
-    """`GRANT { privilege [, …] | ALL PRIVILEGES } ON FUTURE kinds IN place TO ROLE role [, …] [WITH GRANT OPTION]`; `kinds` is a word of
-    `FUTURE` and kept as its kind."""
+    """`GRANT { privilege [, …] | ALL PRIVILEGES } ON FUTURE kinds IN place TO ROLE role [, …] [WITH GRANT OPTION]`; `kind` is the
+    singular, such as STORE of STORES."""
 
     privileges: tuple[Identifier, ...]
     kind: str
@@ -182,7 +182,7 @@ def grant_ownership(cursor: Cursor) -> GrantOwnership:
 
 @dataclass(frozen=True)
 class GrantRole(Statement):
-    """`GRANT ROLE role TO { ROLE role | USER user }`; one of `to_role` and `to_user` is given."""
+    """`GRANT ROLE role TO { ROLE role | USER user }`, with either `to_role` or `to_user`."""
 
     role: Identifier
     to_role: Identifier | None
@@ -201,7 +201,7 @@ def grant_role(cursor: Cursor) -> GrantRole:
 
 @dataclass(frozen=True)
 class RevokeRole(Statement):
-    """`REVOKE ROLE role FROM { ROLE role | USER user }`; one of `from_role` and `from_user` is given."""
+    """`REVOKE ROLE role FROM { ROLE role | USER user }`, with either `from_role` or `from_user`."""
 
     role: Identifier
     from_role: Identifier | None
@@ -264,8 +264,8 @@ def _future(cursor: Cursor) -> tuple[str, Target]:
 
 
 def several(kind: str) -> str:
-    """Return the word of `FUTURE` for a kind."""
-    return next(word for word, word_kind in FUTURE.items() if word_kind == kind)
+    """Return the word of `FUTURE` for a kind; for any other text the text, which the grammar refuses."""
+    return next((word for word, word_kind in FUTURE.items() if word_kind == kind), kind)
 
 
 def _place(cursor: Cursor, places: tuple[str, ...]) -> Target:

@@ -161,8 +161,9 @@ def restart_query(cursor: Cursor) -> RestartQuery:
 
 @dataclass(frozen=True)
 class ReplaceQuery(Statement):
-    """`ALTER QUERY reference AS select`, by id, name or the relation that it writes; read by `alter.alter`."""
+    """`ALTER QUERY reference AS select`, by id, name or the relation that it writes."""
 
+    # Read by `alter.alter`.
     reference: QualifiedName
     select: Select
 
@@ -172,8 +173,9 @@ class ReplaceQuery(Statement):
 
 @dataclass(frozen=True)
 class RollBackQuery(Statement):
-    """`ALTER QUERY reference ROLLBACK TO VERSION number`; read by `alter.alter`."""
+    """`ALTER QUERY reference ROLLBACK TO VERSION number`."""
 
+    # Read by `alter.alter`.
     reference: QualifiedName
     version: int
 

@@ -40,7 +40,7 @@ class ColumnDefinition:
 class CreateRelation(Statement):
     """`CREATE kind [IF NOT EXISTS] name [( columns [, PRIMARY KEY (…)] )] [WITH (…)]`.
 
-    `kind` is STREAM, CHANGELOG or TABLE; no columns means that they are to be found out.
+    `kind` is STREAM, CHANGELOG or TABLE. Without `columns`, they are inferred from the entity.
     """
 
     kind: str
@@ -60,13 +60,13 @@ class CreateRelation(Statement):
 
 @dataclass(frozen=True)
 class CreateRelationAs(Statement):
-    """`CREATE kind [IF NOT EXISTS] name [WITH (…)] AS select [WITH (…)]`; `kind` is one of `KINDS`."""
+    """`CREATE kind [IF NOT EXISTS] name [WITH (…)] AS select [WITH (…)]`; `kind` is STREAM, CHANGELOG, TABLE or MATERIALIZED VIEW."""
 
     kind: str
     name: QualifiedName
     properties: Properties
-    if_not_exists: bool
     select: Select
+    if_not_exists: bool = False
 
     def sql(self) -> str:
         start = _create(self.kind, self.name, self.if_not_exists)
@@ -90,7 +90,7 @@ def create_relation(cursor: Cursor) -> CreateRelation | CreateRelationAs:
         late = cursor.properties()
         if late and properties:
             raise cursor.error_at("expected WITH once, found it before AS and after the query")
-        return CreateRelationAs(*cursor.origin, kind, name, properties or late, if_not_exists, chosen)
+        return CreateRelationAs(*cursor.origin, kind, name, properties or late, chosen, if_not_exists)
     if kind == "MATERIALIZED VIEW":
         raise cursor.error("AS and a query" if properties else "WITH or AS")
     if columns and cursor.at("AS"):
@@ -105,9 +105,10 @@ def create_relation(cursor: Cursor) -> CreateRelation | CreateRelationAs:
 
 @dataclass(frozen=True)
 class ReplaceRelation(Statement):
-    """`CREATE OR REPLACE kind name [WITH (…)] AS select`; `create` is the statement without OR REPLACE."""
+    """`CREATE OR REPLACE kind name [WITH (…)] AS select`; `kind` is STREAM, CHANGELOG, TABLE or MATERIALIZED VIEW."""
 
     create: CreateRelationAs
+    """The statement without OR REPLACE."""
 
     def sql(self) -> str:
         return self.create.sql().replace("CREATE ", "CREATE OR REPLACE ", 1)
@@ -136,8 +137,8 @@ class CreateView(Statement):
     """`CREATE VIEW [IF NOT EXISTS] name AS select`."""
 
     name: QualifiedName
-    if_not_exists: bool
     select: Select
+    if_not_exists: bool = False
 
     def sql(self) -> str:
         return f"{_create('VIEW', self.name, self.if_not_exists)} AS {self.select.sql()}"
@@ -152,12 +153,12 @@ def create_view(cursor: Cursor) -> CreateView:
             "AS and a query", hint="A view takes its columns from the query, and has no properties."
         )
     cursor.expect("AS")
-    return CreateView(*cursor.origin, name, if_not_exists, select(cursor))
+    return CreateView(*cursor.origin, name, select(cursor), if_not_exists)
 
 
 @dataclass(frozen=True)
 class DropRelation(Statement):
-    """`DROP kind name [CASCADE]`; `kind` is one of `ALL_KINDS` or RELATION."""
+    """`DROP kind name [CASCADE]`; `kind` is STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW, VIEW or RELATION."""
 
     kind: str
     name: QualifiedName
@@ -177,7 +178,7 @@ def drop_relation(cursor: Cursor) -> DropRelation:
 
 @dataclass(frozen=True)
 class StartRelation(Statement):
-    """`START kind name`: the queries that write it; `kind` is one of `KINDS` or RELATION."""
+    """`START kind name`: the queries that write it; `kind` is STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW or RELATION."""
 
     kind: str
     name: QualifiedName
@@ -194,7 +195,7 @@ def start_relation(cursor: Cursor) -> StartRelation:
 
 @dataclass(frozen=True)
 class StopRelation(Statement):
-    """`STOP kind name`: the queries that write it; `kind` is one of `KINDS` or RELATION."""
+    """`STOP kind name`: the queries that write it; `kind` is STREAM, CHANGELOG, TABLE, MATERIALIZED VIEW or RELATION."""
 
     kind: str
     name: QualifiedName

@@ -12,8 +12,7 @@ from headrace.sql.grammar import grammar
 
 @dataclass(frozen=True)
 class CreateRole(Statement):
-    """`CREATE ROLE [IF NOT EXISTS] name [WITH ( IN ROLE ( role [, …] ) )]`: the new role inherits the privileges of the roles `beneath`
-    it."""
+    """`CREATE ROLE [IF NOT EXISTS] name [WITH ( IN ROLE ( role [, …] ) )]`: the role inherits the privileges of `granted_roles`."""
 
     name: Identifier
     granted_roles: tuple[Identifier, ...] = ()

@@ -35,7 +35,7 @@ def use(cursor: Cursor) -> Use:
 
 @dataclass(frozen=True)
 class SetDefault(Statement):
-    """`SET DEFAULT kind name`; `kind` is one of `DEFAULTS`, `name` as for `Use`."""
+    """`SET DEFAULT kind name`; `name` has one part, or two for a schema with its database."""
 
     kind: str
     name: QualifiedName
