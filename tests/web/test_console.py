@@ -65,6 +65,8 @@ def test_a_user_reads_why_a_query_gives_nothing_and_follows_its_lineage(
     check(page, snap, "console-4-history")
     follow_the_lineage(page, snap, database=names["database"])
     read_the_catalog(page, snap, database=names["database"])
+    create_a_store(page, snap, kafka, name=f"console_form_{seed}")
+    write_a_record(page, snap, topic=names["topic"])
 
 
 def waiting_query(
@@ -131,6 +133,39 @@ def read_the_catalog(page: Page, snap: Callable[[str], None], *, database: str) 
     relations = page.get_by_role("region", name=f"Relations of {database}.public")
     expect(relations.get_by_role("link", name="readings")).to_be_visible()
     check(page, snap, "console-6-catalog")
+
+
+def create_a_store(page: Page, snap: Callable[[str], None], kafka: KafkaClient, *, name: str) -> None:
+    """The form names the property that is wrong; corrected, it creates the store and shows its entities."""
+    page.get_by_role("link", name="Stores").click()
+    page.get_by_role("button", name="New store").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name", exact=True).fill(name)
+    dialog.get_by_label("uris").fill("nowhere")
+    dialog.get_by_role("button", name="Test and create").click()
+    expect(dialog.get_by_role("listitem").filter(has_text="Properties failed")).to_be_visible()
+    expect(dialog.get_by_label("uris")).to_be_focused()
+    check(page, snap, "console-7-store")
+    dialog.get_by_label("uris").fill(kafka.bootstrap)
+    dialog.get_by_text("More properties").click()
+    dialog.get_by_label("tls.disabled").select_option("true")
+    dialog.get_by_role("button", name="Test and create").click()
+    expect(page).to_have_url(re.compile(f"/stores/{name}$"))
+
+
+def write_a_record(page: Page, snap: Callable[[str], None], *, topic: str) -> None:
+    """A record with a header, which the message browser then reads."""
+    entities = page.get_by_role("complementary", name="Entities")
+    entities.get_by_role("button", name=topic, exact=True).click()
+    page.get_by_role("button", name="Write a record").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Value").fill('{"written": "by hand"}')
+    dialog.get_by_label("partition").fill("1")
+    check(page, snap, "console-8-record")
+    dialog.get_by_role("button", name="Write the record").click()
+    expect(dialog).to_be_hidden()
+    page.get_by_role("button", name="Read", exact=True).click()
+    expect(page.get_by_role("gridcell", name='{"written": "by hand"}')).to_be_visible()
 
 
 def check(page: Page, snap: Callable[[str], None], name: str) -> None:

@@ -88,6 +88,7 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
     assert rows_received(page) == stopped_at, "rows arrived after the query was stopped"
     snap("5-stopped")
 
+    complete_by_keyboard(page, stream, snap)
     read_an_error_at_its_place(page, stream)
     snap("6-error")
     run_from_the_explorer(page, stream)
@@ -161,6 +162,20 @@ def stop_and_start_a_pool(page: Page, snap: Callable[[str], None]) -> None:
     expect(pools.get_by_role("button", name="Stop compute pool default_pool")).to_be_visible()
 
 
+def complete_by_keyboard(page: Page, stream: str, snap: Callable[[str], None]) -> None:
+    """The list has the columns of the relation that follows, and Enter accepts."""
+    page.get_by_label("SQL editor").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(f"SELECT  FROM {stream}")
+    for _ in range(len(f" FROM {stream}")):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.type("us")
+    expect(page.get_by_role("option", name="userid")).to_be_visible()
+    snap("completion")
+    page.keyboard.press("Enter")
+    expect(page.locator(".cm-line").first).to_have_text(f"SELECT userid FROM {stream}")
+
+
 def read_an_error_at_its_place(page: Page, stream: str) -> None:
     """SQLSTATE, line and column, and the word underlined."""
     run(page, f"SELECT userid,\n  no_such_column\nFROM {stream};")
@@ -215,6 +230,20 @@ def sign_in_with_a_password(page: Page, server: HeadraceProcess) -> None:
     run(page, "LIST STORES;")
     expect(run_state(page)).to_have_attribute("data-state", "done")
     assert page.evaluate("document.cookie") == ""
+    sign_out_while_typing(page)
+
+
+def sign_out_while_typing(page: Page) -> None:
+    """The worksheet has what was typed just before, when the user is back."""
+    page.get_by_label("SQL editor").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text("-- typed in the last moment")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Use a password").click()
+    page.get_by_label("User").fill("admin")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_label("SQL editor")).to_have_text("-- typed in the last moment")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("API token")).to_be_visible()
 

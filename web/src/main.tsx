@@ -9,6 +9,7 @@ import "./styles/shell.css";
 import "./styles/workspace.css";
 import "./styles/grid.css";
 import "./styles/pages.css";
+import "./styles/forms.css";
 
 applyTheme(chosenTheme());
 const root = document.getElementById("root");

@@ -168,12 +168,28 @@ export function readCandidates(body: unknown): Candidates {
   };
 }
 
+/** A property of WITH (…). */
+export interface PropertyFacts {
+  readonly name: string;
+  /** Leading words of the statements that accept it. */
+  readonly statements: readonly string[];
+  readonly documentation: string;
+  readonly default: string;
+  /** Empty for a property that does not depend on the type of a store. */
+  readonly storeType: string;
+  readonly isSecret: boolean;
+  /** All values of a property that has only a few. */
+  readonly values: readonly string[];
+}
+
 /** The words of the server's language, in upper case. */
 export interface Language {
   readonly words: readonly string[];
   readonly types: readonly string[];
   /** Names of the built-in functions. */
   readonly functions: readonly string[];
+  readonly storeTypes: readonly string[];
+  readonly properties: readonly PropertyFacts[];
   /** Privileges that GRANT can grant, by the kind of the object in GRANT. */
   readonly privileges: Readonly<Record<string, readonly string[]>>;
 }
@@ -184,6 +200,19 @@ export function readLanguage(body: unknown): Language {
     words: list(sent?.words).map(text),
     types: list(sent?.types).map(text),
     functions: list(sent?.functions).map((entry) => text(asObject(entry)?.name)),
+    storeTypes: list(sent?.storeTypes).map(text),
+    properties: list(sent?.properties).map((entry) => {
+      const each = asObject(entry);
+      return {
+        name: text(each?.name),
+        statements: list(each?.statements).map(text),
+        documentation: text(each?.documentation),
+        default: text(each?.default),
+        storeType: text(each?.storeType),
+        isSecret: each?.secret === true,
+        values: list(each?.values).map(text),
+      };
+    }),
     privileges: Object.fromEntries(
       list(sent?.privileges).map((entry) => {
         const each = asObject(entry);

@@ -6,6 +6,8 @@ const LANGUAGE: Language = {
   words: ["SELECT", "RESTART"],
   types: ["TIMESTAMP_LTZ"],
   functions: ["LEAST"],
+  storeTypes: [],
+  properties: [],
   privileges: {},
 };
 

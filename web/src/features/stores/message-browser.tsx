@@ -1,17 +1,25 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { openStream, type Stream } from "../../api/dataplane";
 import { type Failure, failureOf } from "../../api/failures";
-import type { Column, Row } from "../../api/wire";
+import type { ResultSet } from "../../api/statements";
+import type { Column, PropertyFacts, Row } from "../../api/wire";
+import { literal, system } from "../../data/select";
+import { useAnswer } from "../../data/use-answer";
+import { useLanguage } from "../../data/use-language";
+import { useRefusal } from "../../data/use-right";
 import { ExportButtons } from "../../grid/export-buttons";
 import { Grid } from "../../grid/grid";
 import { fixedRows, StreamRows } from "../../grid/rows";
 import { useStreamView } from "../../grid/use-stream-view";
 import { countText } from "../../grid/values";
 import { useSession } from "../../session-context";
+import { quoteIdentifier } from "../../sql/identifiers";
+import { ActionButton } from "../../ui/action-button";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
 import { useNow } from "../../ui/use-now";
 import { printStatement, recordFilter, type Start } from "./print";
+import { ProduceDialog } from "./produce-dialog";
 
 interface MessageBrowserProps {
   readonly store: string;
@@ -41,6 +49,10 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
   const source = isFiltered ? fixedRows(view.source.toArray().filter(shows)) : view.source;
   const now = useNow(reading.isLive, 1000);
   const name = path.at(-1) ?? "";
+  const properties = useRecordProperties(store);
+  const refusal = useRefusal("USAGE", `STORE ${quoteIdentifier(store)}`);
+  const [isProducing, setProducing] = useState(false);
+  const [isWritten, setWritten] = useState(false);
 
   return (
     <section className="messages" aria-label={`Records of ${name}`}>
@@ -70,7 +82,10 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
             type="button"
             className="primary"
             disabled={statement === null}
-            onClick={() => statement !== null && reading.start(statement)}
+            onClick={() => {
+              setWritten(false);
+              if (statement !== null) reading.start(statement);
+            }}
           >
             <Icon name="play" /> Read
           </button>
@@ -102,9 +117,15 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
           <strong>{countText(reading.rows.received, "record")}</strong>
           {reading.isLive ? <span>{Math.round(reading.rows.rowsPerSecond(now))}/s</span> : null}
           {isFiltered ? <span>{countText(source.length, "record")} shown</span> : null}
+          {isWritten && !reading.isLive ? <span>A record was written: Read shows it.</span> : null}
           {reading.rows.dropped > 0 ? <span className="notice">only the newest 10,000 are kept</span> : null}
         </p>
         <div className="actions">
+          {properties.length === 0 ? null : (
+            <ActionButton refusal={refusal} onClick={() => setProducing(true)}>
+              <Icon name="write" /> Write a record
+            </ActionButton>
+          )}
           <ExportButtons
             columns={reading.columns ?? []}
             rowsToExport={() => source.toArray()}
@@ -127,7 +148,31 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
           />
         )}
       </div>
+      {isProducing ? (
+        <ProduceDialog
+          store={store}
+          path={path}
+          properties={properties}
+          onClose={() => setProducing(false)}
+          onDone={() => setWritten(true)}
+        />
+      ) : null}
     </section>
+  );
+}
+
+/** A store type is CONFLUENT_KAFKA in statements, and ConfluentKafka in listings. */
+const lettersOf = (type: string) => type.toLowerCase().replaceAll("_", "");
+const readType = (result: ResultSet) => result.rows[0]?.[0] ?? null;
+
+/** What a record has beside key and value; nothing if the store's entities are not records. */
+function useRecordProperties(store: string): readonly PropertyFacts[] {
+  const language = useLanguage();
+  const statement = `SELECT store_type FROM ${system("stores")} WHERE name = ${literal(store)}`;
+  const { data: type } = useAnswer({ statement, read: readType });
+  return (language?.properties ?? []).filter(
+    ({ storeType, statements }) =>
+      lettersOf(storeType) === lettersOf(type ?? "") && statements.includes("INSERT INTO ENTITY"),
   );
 }
 

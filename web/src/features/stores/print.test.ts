@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { printStatement, recordFilter } from "./print";
+import { insertStatement, printStatement, recordFilter } from "./print";
 
 describe("printStatement", () => {
   it("quotes names, and starts now, at the first record or at a time", () => {
@@ -21,5 +21,18 @@ describe("recordFilter", () => {
   it("compares words with key and value, and the partition with the metadata", () => {
     expect([shows("", ""), shows("ITEM k1", ""), shows("chair", "")]).toEqual([true, true, false]);
     expect([shows("", "2"), shows("", "1"), shows("offset", "")]).toEqual([true, false, false]);
+  });
+});
+
+describe("insertStatement", () => {
+  it("quotes what is typed, and leaves out what is empty", () => {
+    expect(
+      insertStatement("k", ["a.b"], { key: "", value: `{"a": "it's"}`, properties: { headers: "" } }),
+    ).toBe(`INSERT INTO ENTITY "a.b" IN STORE "k" VALUE ('{"a": "it''s"}');`);
+    const record = { key: "u'1", value: "1", properties: { partition: "2", headers: `{"x": "y"}` } };
+    expect(insertStatement("k", ["t"], record)).toContain(
+      `VALUE ('1') WITH ('key' = 'u''1', 'partition' = '2', 'headers' = '{"x": "y"}');`,
+    );
+    expect(insertStatement("k", ["t"], { ...record, value: " " })).toBeNull();
   });
 });

@@ -1,4 +1,4 @@
-/** PRINT of an entity, and the filter over the records that came. */
+/** PRINT of an entity, the filter over the records that came, and the statement that writes one. */
 
 import type { Column, Row } from "../../api/wire";
 import { literal } from "../../data/select";
@@ -40,4 +40,20 @@ export function recordFilter(columns: readonly Column[], filter: RecordFilter): 
     const isOfPartition = partition === "" || (row[metadata] ?? "").startsWith(`partition ${partition},`);
     return isOfPartition && words.every((word) => text.includes(word));
   };
+}
+
+export interface NewRecord {
+  readonly key: string;
+  readonly value: string;
+  /** Texts of the store's own properties of records, such as `headers`; empty ones are left out. */
+  readonly properties: Readonly<Record<string, string>>;
+}
+
+/** INSERT INTO ENTITY of one record; null without a value. An empty key is none. */
+export function insertStatement(store: string, path: readonly string[], record: NewRecord): string | null {
+  if (record.value.trim() === "") return null;
+  const given = Object.entries({ key: record.key, ...record.properties }).filter(([, text]) => text !== "");
+  const properties = given.map(([name, text]) => `${literal(name)} = ${literal(text)}`);
+  const rest = properties.length === 0 ? "" : ` WITH (${properties.join(", ")})`;
+  return `INSERT INTO ENTITY ${quotePath(path)} IN STORE ${quoteIdentifier(store)} VALUE (${literal(record.value)})${rest};`;
 }

@@ -1,16 +1,15 @@
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Failure, failureOf } from "../../api/failures";
-import type { ResultSet } from "../../api/statements";
 import { combined, system } from "../../data/select";
 import { useAnswer } from "../../data/use-answer";
-import { useSession } from "../../session-context";
+import { useRefusal } from "../../data/use-right";
+import { ActionButton } from "../../ui/action-button";
 import { DataTable } from "../../ui/data-table";
-import { Dialog } from "../../ui/dialog";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
 import { Page, Skeletons } from "../../ui/page";
+import { NewStoreDialog } from "./new-store-dialog";
 
 const STORES = combined({
   stores: {
@@ -29,6 +28,8 @@ const STORES = combined({
 
 export function StoreListPage() {
   const { data, failure } = useAnswer(STORES);
+  const refusal = useRefusal("CREATE_STORE", "ORGANIZATION");
+  const navigate = useNavigate();
   const [isCreating, setCreating] = useState(false);
   const relations = (store: string | null) =>
     (data?.entities ?? [])
@@ -38,9 +39,9 @@ export function StoreListPage() {
     <Page
       title="Stores"
       actions={
-        <button type="button" className="secondary" onClick={() => setCreating(true)}>
+        <ActionButton refusal={refusal} onClick={() => setCreating(true)}>
           <Icon name="plus" /> New store
-        </button>
+        </ActionButton>
       }
     >
       <FailureNote failure={failure} />
@@ -51,9 +52,11 @@ export function StoreListPage() {
       ) : data.stores.length === 0 ? (
         <Empty title="No store yet">
           A store is a connection to a system that you already have, such as a Kafka cluster.{" "}
-          <button type="button" className="link calm" onClick={() => setCreating(true)}>
-            Write one
-          </button>
+          {refusal === null ? (
+            <button type="button" className="link calm" onClick={() => setCreating(true)}>
+              Create one
+            </button>
+          ) : null}
         </Empty>
       ) : (
         <DataTable
@@ -96,69 +99,12 @@ export function StoreListPage() {
           ]}
         />
       )}
-      {isCreating ? <NewStore onClose={() => setCreating(false)} /> : null}
+      {isCreating ? (
+        <NewStoreDialog
+          onClose={() => setCreating(false)}
+          onCreated={(store) => void navigate({ to: "/stores/$store", params: { store } })}
+        />
+      ) : null}
     </Page>
-  );
-}
-
-const TYPES = [
-  "KAFKA",
-  "KINESIS",
-  "POSTGRESQL",
-  "S3",
-  "ICEBERG",
-  "CLICKHOUSE",
-  "SNOWFLAKE",
-  "ORACLE",
-  "DATABRICKS",
-] as const;
-const template = (result: ResultSet) => result.rows[0]?.[0] ?? "";
-
-/** Puts the server's own template of a store type into the editor: it lists all properties, with what each is for. */
-function NewStore({ onClose }: { readonly onClose: () => void }) {
-  const { client, currentContext, writeStatement } = useSession();
-  const [type, setType] = useState<string>(TYPES[0]);
-  const [failure, setFailure] = useState<Failure | null>(null);
-
-  async function write(): Promise<void> {
-    try {
-      const statement = `GENERATE TEMPLATE FOR CREATE STORE ${type};`;
-      const outcome = await client.run({ statement, context: currentContext() });
-      if (outcome.kind === "result") writeStatement(template(outcome));
-      onClose();
-    } catch (error) {
-      setFailure(failureOf(error));
-    }
-  }
-
-  return (
-    <Dialog
-      title="New store"
-      onClose={onClose}
-      actions={
-        <>
-          <button type="button" className="secondary" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="button" className="primary" onClick={write}>
-            Write it in the workspace
-          </button>
-        </>
-      }
-    >
-      <p>
-        The workspace gets a CREATE STORE statement with the properties of the type, to be filled in. The
-        server tries the connection before it keeps the store.
-      </p>
-      <label className="field">
-        Type
-        <select value={type} onChange={(event) => setType(event.target.value)}>
-          {TYPES.map((each) => (
-            <option key={each}>{each}</option>
-          ))}
-        </select>
-      </label>
-      <FailureNote failure={failure} />
-    </Dialog>
   );
 }
