@@ -26,7 +26,8 @@ it("offers the properties of the type, and those of every store that have an eff
     properties: [
       property("type", { storeType: "", default: "needed" }),
       property("description", { storeType: "", documentation: "accepted and ignored" }),
-      property("tls.disabled", { storeType: "", statements: ["CREATE STORE", "CREATE SCHEMA_REGISTRY"] }),
+      property("tls.disabled", { storeType: "" }),
+      property("tls.disabled", { storeType: "S3" }),
       property("schema_registry.name", { storeType: "" }),
       property("uris", { default: "needed" }),
       property("topic", { statements: ["CREATE STREAM"] }),

@@ -18,13 +18,11 @@ export interface StoreDraft {
 export function storeProperties(language: Language, type: string): readonly PropertyFacts[] {
   const all = language.properties.filter(({ statements }) => statements.includes(STATEMENT));
   const own = all.filter((property) => property.storeType === type);
-  // The properties of TLS are also those of registries: a store type that has them lists them among its own.
+  // Those of TLS are listed for every store, and once more for each type that has them.
+  const ofTypes = new Set(all.filter(({ storeType }) => storeType !== "").map(({ name }) => name));
   const shared = all.filter(
-    ({ name, storeType, statements, documentation }) =>
-      storeType === "" &&
-      name !== "type" &&
-      !statements.includes("CREATE SCHEMA_REGISTRY") &&
-      documentation !== "accepted and ignored",
+    ({ name, storeType, documentation }) =>
+      storeType === "" && name !== "type" && !ofTypes.has(name) && documentation !== "accepted and ignored",
   );
   return [...own, ...shared];
 }
@@ -54,7 +52,7 @@ const UNREACHABLE = "57";
 /** The error for a missing property names it, since it has no place in the text. */
 const MISSING = /needs the property '([^']+)'/;
 
-/** Where creating a store failed; null if it is none of the steps, such as a missing privilege. */
+/** Place at which creating a store failed; null if it is none of the steps, such as a missing privilege. */
 export function failedAt(draft: StoreDraft, { sqlState, message, position }: SqlFailure): Place | null {
   if (sqlState.startsWith(UNREACHABLE)) return { step: "connection", property: null };
   const missing = MISSING.exec(message)?.[1];

@@ -21,7 +21,7 @@ const STORES = combined({
       registry: "schema_registry_name",
       owner: '"owner"',
     },
-    from: `FROM ${system("stores")} ORDER BY name`,
+    from: `FROM ${system("stores")}`,
   },
   entities: { columns: { store: "store_name", relations: "relations" }, from: `FROM ${system("entities")}` },
 });
