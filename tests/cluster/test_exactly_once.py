@@ -253,10 +253,10 @@ def test_nothing_is_lost_or_doubled_while_executors_follow_the_load(
         seconds += 1
 
     def executors() -> tuple[int, int | None]:
-        """The executors that are there, and those that are wanted."""
+        """The executors that are there, and those that are requested."""
         assert pipeline.driver is not None
         reports = pipeline.driver.of(PoolSlots)
-        return (reports[-1].executors, reports[-1].wanted) if reports else (0, None)
+        return (reports[-1].executors, reports[-1].requested) if reports else (0, None)
 
     def is_grown() -> bool:
         if seconds < pipeline.finished() + 3:

@@ -80,12 +80,7 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
         snap("4-streaming")
         wait_for_more_rows(page, than=rows_received(page))
 
-    page.keyboard.press("Escape")
-    expect(run_state(page)).to_have_attribute("data-state", "cancelled")
-    stopped_at = rows_received(page)
-    kafka.produce(entity, [pageview(number) for number in range(5)])
-    page.wait_for_timeout(2000)
-    assert rows_received(page) == stopped_at, "rows arrived after the query was stopped"
+    stop_the_query(page, lambda: kafka.produce(entity, [pageview(number) for number in range(5)]))
     snap("5-stopped")
 
     complete_by_keyboard(page, stream, snap)
@@ -103,6 +98,15 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
     expect(page.get_by_label("API token")).to_be_visible()
     assert page.evaluate("sessionStorage.length") == 0, "signing out must leave nothing behind"
     sign_in_with_a_password(page, headrace_server)
+
+
+def stop_the_query(page: Page, produce: Callable[[], None]) -> None:
+    page.keyboard.press("Escape")
+    expect(run_state(page)).to_have_attribute("data-state", "cancelled")
+    stopped_at = rows_received(page)
+    produce()
+    page.wait_for_timeout(2000)
+    assert rows_received(page) == stopped_at, "rows arrived after the query was stopped"
 
 
 def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], None], tmp_path: Path) -> None:

@@ -245,7 +245,7 @@ def _restarts_often(subject: Subject) -> Finding | None:
 @_of_batches
 def _no_executors(subject: Subject) -> Finding | None:
     slots = subject.slots
-    if slots is None or slots.executors >= (slots.wanted or 1):
+    if slots is None or slots.executors >= (slots.requested or 1):
         return None
     remedy = (
         "The master starts others when workers have room for them. Start workers, or see the logs of the workers for the reason why "
@@ -255,7 +255,7 @@ def _no_executors(subject: Subject) -> Finding | None:
         return Finding("no_executors", "the query waits for executors: its compute pool has none", remedy)
     return Finding(
         "few_executors",
-        f"the query waits for executors: its compute pool has {slots.executors} of {slots.wanted}, whose {slots.slots} slots run "
+        f"the query waits for executors: its compute pool has {slots.executors} of {slots.requested}, whose {slots.slots} slots run "
         f"{slots.used} tasks",
         remedy,
         warns=False,

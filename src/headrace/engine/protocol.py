@@ -112,14 +112,14 @@ class Ready(_Message):
 class PoolSlots(_Message):
     """Slots of a driver's executors on a cluster, and how many of them run a task; sent when this changes.
 
-    `wanted` is the number of executors that the pool has asked for, None for a pool that takes all of a cluster.
+    `requested` is the number of executors that the pool has asked for, None for a pool that takes all of a cluster.
     """
 
     type: Literal["pool_slots"] = "pool_slots"
     executors: int
     slots: int
     used: int
-    wanted: int | None = None
+    requested: int | None = None
 
 
 class QueryStarted(_Message):

@@ -468,11 +468,7 @@ def step_text(step: physical.Step) -> str:
                 f"read the rows of {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
             )
         case physical.DecodeRows():
-            errors = {
-                "terminate": "stop at a record that cannot be read",
-                "ignore": "skip records that cannot be read",
-            }.get(step.on_error, f"send records that cannot be read to {step.on_error}")
-            return f"decode {step.value.label} of {step.input}; {errors}"
+            return f"decode {step.value.label} of {step.input}; {_of_errors(step.on_error)}"
         case physical.AssignWatermark():
             return (
                 f"assign watermark to {step.input}{f'; send late rows to {step.late}' if step.late else ''}"
@@ -523,6 +519,14 @@ def step_text(step: physical.Step) -> str:
             return f"optimize {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
         case physical.WriteResults():
             return f"send {step.input} to the client{f', at most {step.limit} rows' if step.limit is not None else ''}"
+
+
+def _of_errors(on_error: str) -> str:
+    actions = {
+        "terminate": "stop at a record that cannot be read",
+        "ignore": "skip records that cannot be read",
+    }
+    return actions.get(on_error, f"send records that cannot be read to {on_error}")
 
 
 def _first(step: physical.TopN) -> str:

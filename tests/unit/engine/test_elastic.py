@@ -10,19 +10,19 @@ from headrace.engine.pool_properties import Cluster
 POOL = Cluster(executors=1, cores=2, memory="1g", executors_max=6)
 
 
-def series(wanted: int, *readings: Load) -> list[int]:
-    """The wanted executors after each reading."""
-    scale, numbers = Scale(wanted), []
+def series(requested: int, *readings: Load) -> list[int]:
+    """The requested executors after each reading."""
+    scale, numbers = Scale(requested), []
     for load in readings:
         scale = scaled(scale, load, POOL)
-        numbers.append(scale.wanted)
+        numbers.append(scale.requested)
     return numbers
 
 
 @pytest.mark.parametrize(
     ("load", "after"),
     [
-        # (executors, tasks at once on average, at most); the executors wanted after readings 1, 2, and 12.
+        # (executors, tasks at once on average, at most); the executors requested after readings 1, 2, and 12.
         (Load(2, 3.2, 9), (2, 4, 4)),
         (Load(2, 4.0, 5), (2, 3, 3)),
         (Load(2, 3.1, 9), (2, 2, 2)),
@@ -49,7 +49,7 @@ def series(wanted: int, *readings: Load) -> list[int]:
 )
 def test_a_steady_load_of_two_executors(load: Load, after: tuple[int, int, int]) -> None:
     numbers = series(2, *[load] * 12)
-    # After a growth the executors that are there are fewer than wanted, and nothing changes until they come.
+    # After a growth the executors that are there are fewer than requested, and nothing changes until they come.
     assert (numbers[0], numbers[1], numbers[11]) == after
 
 

@@ -344,7 +344,7 @@ def test_a_query_waits_for_executors_or_for_slots_with_the_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("executors", "wanted", "code", "sentence"),
+    ("executors", "requested", "code", "sentence"),
     [
         (0, None, "no_executors", "waits for executors: its compute pool has none"),
         (0, 2, "no_executors", "waits for executors: its compute pool has none"),
@@ -355,9 +355,9 @@ def test_a_query_waits_for_executors_or_for_slots_with_the_numbers() -> None:
     ],
 )
 def test_a_query_waits_for_the_executors_that_its_pool_wants(
-    executors: int, wanted: int | None, code: str | None, sentence: str
+    executors: int, requested: int | None, code: str | None, sentence: str
 ) -> None:
-    slots = PoolSlots(executors=executors, slots=2 * executors, used=executors, wanted=wanted)
+    slots = PoolSlots(executors=executors, slots=2 * executors, used=executors, requested=requested)
     findings = findings_of(ROWS, (10.0, progress()), slots=slots)
     assert [(each.code, each.code in CODES) for each in findings] == ([(code, True)] if code else [])
     assert not code or sentence in findings[0].sentence

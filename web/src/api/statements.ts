@@ -99,7 +99,7 @@ export class StatementClient {
     return answer.dataplane === null ? this.#gather(answer, signal) : offerOf(answer, answer.dataplane);
   }
 
-  /** What can be typed at an offset of a text, which counts code points; null if the server cannot answer that. */
+  /** Words that can be typed at an offset of a text, which counts code points; null if the server cannot answer that. */
   async complete(
     text: string,
     offset: number,

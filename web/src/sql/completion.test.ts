@@ -66,7 +66,7 @@ describe("the source", () => {
     expect(asked).toHaveLength(5);
   });
 
-  it("gives no list for an answer that is stale or failed", async () => {
+  it("has no list for an answer that is stale or failed", async () => {
     const context = at("c");
     const late = completionSource(async () => {
       Object.defineProperty(context, "aborted", { value: true });

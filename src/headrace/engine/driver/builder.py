@@ -516,7 +516,7 @@ def _over_aggregate(work: Build, step: physical.OverAggregate) -> DataFrame:
 
 
 def _spool(work: Build, step: physical.Spool) -> DataFrame:
-    folder = Path(work.start.checkpoint, FOLDER, step.id)
+    folder = work.checkpoint().local() / FOLDER / step.id
     return spooled(work.frames[step.input], folder, work.records_per_batch or 0)
 
 

@@ -216,8 +216,8 @@ def python_problem(trace: str) -> str:
     return "it does not exist on a worker" if missing else _cause(trace)
 
 
-def slots(session: SparkSession, options: DriverOptions, wanted: int | None) -> PoolSlots | None:
-    """Return the executors of now and the `wanted` ones, the slots, and the slots that run a task; None if the application has ended."""
+def slots(session: SparkSession, options: DriverOptions, requested: int | None) -> PoolSlots | None:
+    """Return the executors of now and the `requested` ones, the slots, and the slots that run a task; None if the application has ended."""
     context: Any = session.sparkContext._jsc.sc()
     if context.isStopped():
         return None
@@ -225,7 +225,7 @@ def slots(session: SparkSession, options: DriverOptions, wanted: int | None) -> 
     executors = java.executors(context)
     cores = options.cluster.cores if options.cluster is not None else 1
     used = java.runningTasks(context)
-    return PoolSlots(executors=executors, slots=executors * cores, used=used, wanted=wanted)
+    return PoolSlots(executors=executors, slots=executors * cores, used=used, requested=requested)
 
 
 def unanswered(master: str, trace: str) -> ExternalError:

@@ -37,9 +37,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Scale:
-    """Executors that a pool wants, how many readings in a row were busy, and the running tasks of the readings since one was."""
+    """Executors that a pool requests, how many readings in a row were busy, and the running tasks of the readings since one was."""
 
-    wanted: int
+    requested: int
     busy: int = 0
     recent: tuple[float, ...] = ()
 
@@ -50,22 +50,26 @@ def scaled(scale: Scale, load: Load, cluster: Cluster) -> Scale:
     A pool whose slots are busy while tasks wait grows to what its tasks fill, at most twice. A pool without a busy reading for some time,
     whose load fits into one executor less, loses one. A load between the two changes nothing, so that no change causes the opposite one.
     """
-    wanted, cores = scale.wanted, cluster.cores
+    requested, cores = scale.requested, cluster.cores
     slots = load.executors * cores
     if load.running >= _BUSY * slots and load.most > slots:
-        # Executors that are wanted and missing come when workers have room: to ask for more does not help.
-        if load.executors < wanted or wanted == cluster.most:
-            return Scale(wanted)
+        # Executors that are requested and missing come when workers have room: to ask for more does not help.
+        if load.executors < requested or requested == cluster.most:
+            return Scale(requested)
         if scale.busy + 1 < _BUSY_READINGS:
-            return Scale(wanted, busy=scale.busy + 1)
-        return Scale(min(cluster.most, 2 * wanted, -(-load.most // cores)))
+            return Scale(requested, busy=scale.busy + 1)
+        return Scale(min(cluster.most, 2 * requested, -(-load.most // cores)))
     recent = (*scale.recent, load.running)[-_LIGHT_READINGS:]
-    is_light = len(recent) == _LIGHT_READINGS and fmean(recent) <= _LIGHT * (wanted - 1) * cores
-    return Scale(wanted - 1) if is_light and wanted > cluster.executors else Scale(wanted, recent=recent)
+    is_light = len(recent) == _LIGHT_READINGS and fmean(recent) <= _LIGHT * (requested - 1) * cores
+    return (
+        Scale(requested - 1)
+        if is_light and requested > cluster.executors
+        else Scale(requested, recent=recent)
+    )
 
 
 class ElasticExecutors:
-    """Executors of a pool with bounds. `wanted` is their number of now."""
+    """Executors of a pool with bounds. `requested` is their number of now."""
 
     def __init__(self, session: SparkSession, cluster: Cluster, options: DriverOptions) -> None:
         self._scale = Scale(cluster.executors)
@@ -75,9 +79,9 @@ class ElasticExecutors:
         self._context: Any = session.sparkContext._jsc.sc()
 
     @property
-    def wanted(self) -> int:
+    def requested(self) -> int:
         """The executors that the pool has or waits for."""
-        return self._scale.wanted
+        return self._scale.requested
 
     def start(self) -> None:
         """Start to follow the load, on a thread of its own: a master that is away is waited for."""
@@ -94,15 +98,19 @@ class ElasticExecutors:
 
     def _apply(self, load: Any) -> None:
         running, most = load.read()
-        executors, before = self._java.active(self._context), self._scale.wanted
+        executors, before = self._java.active(self._context), self._scale.requested
         self._scale = scaled(self._scale, Load(executors, running, int(most)), self._cluster)
-        wanted = self._scale.wanted
-        if wanted != before:
+        requested = self._scale.requested
+        if requested != before:
             logger.warning(
-                "%d executors wanted after %d: %.1f tasks at once, %d at most", wanted, before, running, most
+                "%d executors requested after %d: %.1f tasks at once, %d at most",
+                requested,
+                before,
+                running,
+                most,
             )
-        if wanted < executors:
-            self._java.release(self._context, wanted)
-        elif wanted > executors:
+        if requested < executors:
+            self._java.release(self._context, requested)
+        elif requested > executors:
             # Again at each reading: a master that has been started again does not know the number.
-            self._java.request(self._context, wanted)
+            self._java.request(self._context, requested)

@@ -376,7 +376,7 @@ class RunningQuery:
             try:
                 query.awaitTermination()
                 if plan.bounded and not self._sink.stopping.is_set():
-                    clear_spool(Path(self._sink.checkpoint))
+                    clear_spool(self._sink.checkpoint.local())
                 return
             except StreamingQueryException as error:
                 # Its sources come first: nothing was read or written yet.

@@ -155,15 +155,15 @@ class DriverService:
                 except Exception:
                     logger.debug("no progress of query %s", query.id, exc_info=True)
 
-    def _wanted(self) -> int | None:
+    def _requested(self) -> int | None:
         """Return how many executors the pool has asked for; None if it takes all of a cluster."""
         if self._elastic is not None:
-            return self._elastic.wanted
+            return self._elastic.requested
         return self._options.cluster.executors if self._options.cluster is not None else None
 
     def _report_slots(self, before: PoolSlots | None) -> PoolSlots:
         """Report the slots of the cluster's executors if they have changed. End the process if the master has ended the application."""
-        slots = cluster.slots(self._session, self._options, self._wanted())
+        slots = cluster.slots(self._session, self._options, self._requested())
         if slots is None:
             logger.error("%sthe Spark cluster has ended the application of the compute pool", DRIVER_FAILED)
             sys.stderr.flush()

@@ -165,7 +165,7 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
 const lettersOf = (type: string) => type.toLowerCase().replaceAll("_", "");
 const readType = (result: ResultSet) => result.rows[0]?.[0] ?? null;
 
-/** What a record has beside key and value; nothing if the store's entities are not records. */
+/** Parts that a record has beside key and value; nothing if the store's entities are not records. */
 function useRecordProperties(store: string): readonly PropertyFacts[] {
   const language = useLanguage();
   const statement = `SELECT store_type FROM ${system("stores")} WHERE name = ${literal(store)}`;

@@ -56,7 +56,7 @@ export function NewStoreDialog({ onClose, onCreated }: NewStoreProps) {
 interface Creation {
   readonly isWorking: boolean;
   readonly failure: Failure | null;
-  /** Where it failed; null if it did not, or at none of the steps. */
+  /** Place of the failure; null if it did not, or at none of the steps. */
   readonly place: Place | null;
   readonly create: (draft: StoreDraft) => Promise<void>;
   /** Forgets the failure, as what caused it is changed. */
@@ -126,7 +126,7 @@ function StoreForm({ id, language, creation, onClose }: StoreFormProps) {
     setDraft({ ...draft, ...part });
     creation.reset();
   }
-  /** What is typed stays, for the properties that the other type has too. */
+  /** Typed values stay, for the properties that the other type has too. */
   function changeType(type: string): void {
     const names = new Set(storeProperties(language, type).map(({ name }) => name));
     const kept = Object.entries(draft.values).filter(([name]) => names.has(name));

@@ -7,7 +7,7 @@ import { PropertyField } from "./property-field";
 interface ProduceProps {
   readonly store: string;
   readonly path: readonly string[];
-  /** What a record of the store has beside key and value. */
+  /** Parts that a record of the store has beside key and value. */
   readonly properties: readonly PropertyFacts[];
   readonly onClose: () => void;
   readonly onDone: () => void;

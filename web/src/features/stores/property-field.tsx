@@ -4,7 +4,7 @@ import type { PropertyFacts } from "../../api/wire";
 interface PropertyFieldProps {
   readonly property: PropertyFacts;
   readonly value: string;
-  /** What is wrong with the value; null if nothing is known to be. */
+  /** Fault of the value; null if none is known. */
   readonly problem?: string | null;
   readonly onChange: (value: string) => void;
 }
