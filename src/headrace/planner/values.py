@@ -1,4 +1,4 @@
-"""Rows of constants as the records that a query would write for them: a plan that ends, whose result is each record's key and value."""
+"""Rows of constants: a plan that ends, whose result is the key and the value of each record, or which writes the rows into a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from headrace.core.errors import InternalError
 from headrace.core.schema import Column, Schema
 from headrace.core.types import VARCHAR
 from headrace.planner import physical
-from headrace.planner.sinks import physical_columns
+from headrace.planner.sink_steps import sink_steps
+from headrace.planner.sinks import TableSink, physical_columns
 from headrace.planner.snapshot import spark_query
 from headrace.planner.user_functions import user_functions
 
@@ -23,9 +24,7 @@ _RECORDS = "printed"
 def plan_values(rows: Sequence[LogicalPlan], schema: Schema, layout: EntityFormat) -> physical.SparkPlan:
     """Return the plan of rows with the columns of `schema`, in order. Its result has `key` and `value` in hexadecimal digits."""
     steps: list[physical.Step] = [
-        physical.SqlTransform(
-            id="rows", inputs=[], sql="\nUNION ALL\n".join(spark_query(row.root, _no_table) for row in rows)
-        ),
+        _constants(rows),
         physical.EncodeRows(
             id="records",
             input="rows",
@@ -41,9 +40,25 @@ def plan_values(rows: Sequence[LogicalPlan], schema: Schema, layout: EntityForma
         ),
         physical.WriteResults(id="sink", input=_RECORDS, columns=physical_columns(Schema(RECORD))),
     ]
+    return _bounded("constants are encoded once", steps, rows)
+
+
+def plan_insert(rows: Sequence[LogicalPlan], sink: TableSink) -> physical.SparkPlan:
+    """Return the plan that writes rows with the columns of a table into it, in order."""
+    constants = _constants(rows)
+    steps = [constants, *sink_steps(sink, "sink", constants.id, lambda word: word)]
+    return _bounded("constants are written once", steps, rows)
+
+
+def _constants(rows: Sequence[LogicalPlan]) -> physical.SqlTransform:
+    sql = "\nUNION ALL\n".join(spark_query(row.root, _no_table) for row in rows)
+    return physical.SqlTransform(id="rows", inputs=[], sql=sql)
+
+
+def _bounded(reason: str, steps: list[physical.Step], rows: Sequence[LogicalPlan]) -> physical.SparkPlan:
     functions = {function.id: function for row in rows for function in user_functions(row)}
     return physical.SparkPlan(
-        reasons=["constants are encoded once"],
+        reasons=[reason],
         bounded=True,
         steps=steps,
         outputs=["sink"],

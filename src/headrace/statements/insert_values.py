@@ -1,6 +1,7 @@
 """INSERT INTO … VALUES: rows of constants, encoded by a compute pool as a query's rows are, and written once by the store's client.
 
-A row of a table is encoded in JSON, whatever the store.
+Rows of a table are encoded in JSON for a store type that inserts such rows. For any other type, the compute pool writes them as one
+batch of a query.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from headrace.catalog.objects import EntityFormat, Relation, RelationKind
 from headrace.catalog.policy import Requirement
 from headrace.connectors.base import Inserter, StoreDescriptor
 from headrace.connectors.registry import connector
-from headrace.core.errors import UserError
+from headrace.core.errors import InternalError, UserError
 from headrace.core.names import Identifier, printed
 from headrace.core.properties import Scope
 from headrace.core.schema import Column, Schema
@@ -27,14 +28,15 @@ from headrace.core.types import has_bytes
 from headrace.planner import plan_columns
 from headrace.planner.column_matching import matched
 from headrace.planner.physical import SparkPlan
-from headrace.planner.sink_properties import check_written, record_sink, sink_reader, subjects
-from headrace.planner.sinks import EntitySink
-from headrace.planner.values import encoded_step, plan_values
+from headrace.planner.sink_properties import check_written, record_sink, sink_reader, subjects, table_reader
+from headrace.planner.sinks import EntitySink, TableSink
+from headrace.planner.values import encoded_step, plan_insert, plan_values
 from headrace.sql.ast import Select
 from headrace.sql.statements.query import InsertValues
 from headrace.statements.base import Execution, Outcome, facet, handles, relation_ddl
 from headrace.statements.schemas import pinned, registered, sink_schemas
 from headrace.statements.system import SystemLookup
+from headrace.statements.tables import check_table
 
 ROWS_MAX = 500
 _ELSEWHERE = "INSERT INTO … SELECT writes into any relation that a query can write."
@@ -52,7 +54,7 @@ def _needed(statement: InsertValues, run: Execution) -> Iterator[Requirement]:
 async def insert_values(statement: InsertValues, run: Execution) -> Outcome:
     """Write each row as one record. A record that the store refuses ends the statement; the records before it are written.
 
-    Into a table, all rows are written, or none.
+    Rows of a table are one batch.
     """
     relation = run.relation(statement.name)
     if relation.kind is RelationKind.TABLE:
@@ -81,14 +83,49 @@ def _received(statement: InsertValues, relation: Relation) -> Outcome:
 
 async def _insert_rows(statement: InsertValues, table: Relation, run: Execution) -> None:
     store, kind = run.connection(table.store or "")
-    inserter = facet(kind.row_inserter, kind, "INSERT INTO … VALUES", statement.span, _ELSEWHERE)
     columns = _target(statement, table)
+    inserter = kind.row_inserter
+    if inserter is None:
+        await _write_batch(statement, table, columns, run)
+        return
     plan = await asyncio.to_thread(_planned_rows, statement, table, columns, run)
     if run.checking:
         return
     records = await _encoded(plan, run)
     rows = [bytes.fromhex(value or "").decode() for _, value in records]
     await asyncio.to_thread(inserter.insert_rows, store.properties, table.entity or (), columns, rows)
+
+
+async def _write_batch(
+    statement: InsertValues, table: Relation, names: Sequence[str], run: Execution
+) -> None:
+    """Write rows by a compute pool. Columns that are not listed are NULL."""
+    _refuse_many(statement)
+    store, kind = run.connection(table.store or "")
+    facet_of_type = facet(kind.row_sink, kind, "INSERT INTO … VALUES", statement.span)
+    sink = TableSink(
+        relation=table.name,
+        store=store.name,
+        connector=kind.type,
+        entity=table.entity or (),
+        schema=table.schema,
+        key_columns=table.schema.primary_key if facet_of_type.upserts else (),
+        options=facet_of_type.options(table_reader((), Scope.INSERT, kind, relation=table)),
+        properties=table.properties,
+    )
+    rows = [_row(row, names, table, table.schema, run) for row in statement.rows]
+    if run.checking:
+        return
+    await asyncio.to_thread(check_table, sink, store, kind)
+    plan = plan_insert(rows, sink)
+    channel = await run.services.engine.run_interactive(
+        plan, (), compute_pool=run.compute_pool().name, user=run.principal.user
+    )
+    try:
+        async for _ in channel:
+            raise InternalError("a plan that writes rows has returned some")
+    finally:
+        await channel.close()
 
 
 def _planned_rows(

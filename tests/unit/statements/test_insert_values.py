@@ -71,7 +71,7 @@ CREATE STORE db WITH ('type' = POSTGRESQL, 'uris' = 'postgresql://localhost/db',
 CREATE STORE house WITH ('type' = CLICKHOUSE, 'uris' = 'https://localhost:8443/db', 'clickhouse.username' = 'u',
   'clickhouse.password' = 'p');
 CREATE TABLE prices (item VARCHAR, price BIGINT, photo BYTES, PRIMARY KEY (item)) WITH ('store' = 'db');
-CREATE TABLE sold (item VARCHAR) WITH ('store' = 'house');
+CREATE TABLE sold (id BIGINT, item VARCHAR, photo BYTES, PRIMARY KEY (id)) WITH ('store' = 'house');
 """
 
 
@@ -83,7 +83,13 @@ CREATE TABLE sold (item VARCHAR) WITH ('store' = 'house');
         ("INSERT INTO prices (item, price) VALUES ('lamp', 'x')", ("42804", "the column price")),
         ("INSERT INTO prices (item, price) VALUES (NULL, 1)", ("42804", "item is NOT NULL")),
         ("INSERT INTO prices VALUES ('lamp', 1, NULL)", ("0A000", "column photo of the type BYTES")),
-        ("INSERT INTO sold VALUES ('lamp')", ("0A000", "ClickHouse do not support INSERT INTO … VALUES")),
+        ("INSERT INTO sold (id, photo) VALUES (1, UNHEX('00'))", None),
+        ("INSERT INTO sold (item) VALUES ('lamp')", ("42804", "the column id of the sink is NOT NULL")),
+        ("INSERT INTO sold (id, photo) VALUES (1, 2)", ("42804", "the column photo")),
+        (
+            f"INSERT INTO sold (id) VALUES {', '.join(['(1)'] * 501)}",
+            ("53000", "at most 500 rows, found 501"),
+        ),
     ],
 )
 async def test_rows_of_a_table_fit_or_are_refused(

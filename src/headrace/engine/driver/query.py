@@ -34,11 +34,11 @@ from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.planning import PlanningTime
 from headrace.engine.driver.progress import ProgressReader
-from headrace.engine.driver.sinks import SinkContext, send_answer, sink
+from headrace.engine.driver.sinks import SinkContext, insert_rows, send_answer, sink
 from headrace.engine.driver.spool import clear_spool
 from headrace.engine.driver.stores import StoreSilentError, StoreWatch, stores_of
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, QueryWaits, StartQuery
-from headrace.planner.physical import AssignWatermark, OptimizeEntity, WriteResults
+from headrace.planner.physical import AssignWatermark, OptimizeEntity, WriteResults, WriteRows
 
 logger = logging.getLogger(__name__)
 
@@ -340,7 +340,7 @@ class RunningQuery:
             resources=self._sink.resources,
         )
         if isinstance(plan.sink, OptimizeEntity) or (
-            isinstance(plan.sink, WriteResults) and not work.frames[plan.sink.input].isStreaming
+            isinstance(plan.sink, WriteResults | WriteRows) and not work.frames[plan.sink.input].isStreaming
         ):
             self._answer(work, plan.sink)
             return
@@ -388,14 +388,17 @@ class RunningQuery:
                     "a source of query %s took too long to start; the query is started again", self.id
                 )
 
-    def _answer(self, work: Build, step: WriteResults | OptimizeEntity) -> None:
+    def _answer(self, work: Build, step: WriteResults | WriteRows | OptimizeEntity) -> None:
         """Runs a bounded plan without a stream. `stop` finds its jobs by their tag."""
         with self._lock:
             if self._sink.stopping.is_set():
                 return
             self._was_started = True
         self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))
-        send_answer(work, step, self._sink)
+        if isinstance(step, WriteRows):
+            insert_rows(work, step, self._sink)
+        else:
+            send_answer(work, step, self._sink)
 
     def _records_per_batch(self) -> int | None:
         if self._start.plan.mode == "real_time":

@@ -144,6 +144,11 @@ def _sink_request(work: Build, step: physical.WriteEntity, context: SinkContext)
 
 
 def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> DataStreamWriter:
+    selected, apply = _row_batches(work, step, context)
+    return context.batches(work.frames[step.input].selectExpr(*selected), apply)
+
+
+def _row_batches(work: Build, step: physical.WriteRows, context: SinkContext) -> tuple[list[str], Batch]:
     upsert = bool(step.key_columns)
     request = RowSinkRequest(
         query_id=writer_of(context.query_id, context.checkpoint),
@@ -171,7 +176,7 @@ def _write_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> 
         write(_newest(batch, step.key_columns) if upsert else batch, epoch)
         fail_point("after_sink_before_commit")
 
-    return context.batches(work.frames[step.input].selectExpr(*selected), apply)
+    return selected, apply
 
 
 def _newest(batch: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -243,6 +248,12 @@ def _write_results(work: Build, step: physical.WriteResults, context: SinkContex
                 context.finish()
 
     return context.batches(work.frames[step.input].selectExpr(*map(name_sql, columns)), deliver)
+
+
+def insert_rows(work: Build, step: physical.WriteRows, context: SinkContext) -> None:
+    """Write the rows of a plan without a stream into a table, as one batch."""
+    selected, write = _row_batches(work, step, context)
+    write(work.frames[step.input].selectExpr(*selected), 0)
 
 
 def send_answer(
