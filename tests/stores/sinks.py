@@ -116,14 +116,15 @@ def _snowflake(request: RowSinkRequest, epoch: int, rows: Rows) -> None:
     target = snowflake_writing.Target(request.entity, request.columns, query=request.query_id)
     output = snowflake_writing.Output(session, target)
     if not output.contains(epoch):
-        Path(request.checkpoint).mkdir(parents=True, exist_ok=True)
-        file = Path(request.checkpoint, "0.parquet")
+        folder = request.checkpoint.local()
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "0.parquet"
         parquet.write_table(_table(rows, ("C0", "C1")), file)
         output.write(epoch, {file: len(rows)})
 
 
 def _of_journal(request: RowSinkRequest, epoch: int, rows: Rows, folder: str, names: Sequence[str]) -> None:
-    journal = Journal(Path(request.checkpoint, folder))
+    journal = Journal(request.checkpoint.local() / folder)
     if not journal.contains(epoch):
         files = journal.begin(epoch)
         files.mkdir()
