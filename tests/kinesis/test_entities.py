@@ -80,7 +80,7 @@ async def test_a_printed_stream_goes_on_over_a_split_and_a_merge(
 ) -> None:
     stream = f"split_{seed}"
     kinesis.create(stream, shards=2)
-    streams.insert(store, (stream,), key=b"k", value=b'{"n": 1}')
+    streams.insert(store, (stream,), key=b"k", value=b'{"n": 1}', options={})
     kinesis.split(stream, "shardId-000000000000")
     kinesis.put(stream, [("a", "2"), ("b", "3")])
     kinesis.merge(stream, "shardId-000000000003", "shardId-000000000001")
@@ -113,7 +113,7 @@ def test_a_stream_whose_shards_aws_chooses_is_described_and_filled(
     kinesis.active(stream)
     entity = streams.describe_entity(store, (stream,))
     assert (entity.configs["stream.mode"], entity.layout) == ("ON_DEMAND", {"shards": 4})
-    streams.insert(store, (stream,), key=b"k", value=b"1")
+    streams.insert(store, (stream,), key=b"k", value=b"1", options={})
     assert kinesis.read(stream) == [("k", "1")]
 
 

@@ -164,10 +164,11 @@ async def test_a_table_is_made_filled_printed_and_dropped(store: Store, schema: 
         ("more", "VARCHAR"),
     ]
     assert made.key == ("id",)
-    entities.insert(
-        store, path, key=None, value=b'{"id": 2, "amount": 1.50, "Tags": ["a", "b"], "more": {"a": 1}}'
-    )
-    entities.insert(store, path, key=None, value=b'{"id": 1, "at": "2026-01-02T03:04:05.678"}')
+    for value in (
+        b'{"id": 2, "amount": 1.50, "Tags": ["a", "b"], "more": {"a": 1}}',
+        b'{"id": 1, "at": "2026-01-02T03:04:05.678"}',
+    ):
+        entities.insert(store, path, key=None, value=value, options={})
     assert await printed(store, path, from_beginning=True) == [
         ("1", '{"id":1,"amount":null,"at":"2026-01-02T03:04:05.678","Tags":null,"more":null}'),
         ("2", '{"id":2,"amount":1.50,"at":null,"Tags":["a","b"],"more":{"a": 1}}'),
@@ -219,7 +220,7 @@ def test_what_is_refused_is_said(postgresql: PostgresServer, store: Store, schem
     path = (schema, "t")
 
     def insert(text: str, at: EntityPath = path) -> None:
-        entities.insert(store, at, key=None, value=text.encode())
+        entities.insert(store, at, key=None, value=text.encode(), options={})
 
     for call, state, words in (
         (lambda: entities.describe_entity(store, (schema, "nope")), "3D007", "does not exist"),
@@ -262,7 +263,7 @@ def test_a_right_that_is_missing_is_named(
     )
     reader = {**store, "postgres.username": f"reader_{seed}", "postgres.password": "x"}
     with pytest.raises(HeadraceError, match="permission denied for schema") as caught:
-        entities.insert(reader, (schema, "t"), key=None, value=b'{"x": 1}')
+        entities.insert(reader, (schema, "t"), key=None, value=b'{"x": 1}', options={})
     assert "Grant the right to the user" in str(caught.value.hint)
     assert (schema, False) not in entities.list_entities(reader, ("postgres",))
 

@@ -213,6 +213,8 @@ def test_another_server_and_another_timeline(tmp_path: Path) -> None:
         (tmp_path / "data" / "recovery.signal").touch()
         server.settings["restore_command"] = "false"
         server.start()
+        # It accepts connections, which may only read, before its recovery has ended.
+        until(lambda: server.execute("SELECT pg_is_in_recovery()") == [(False,)], "the end of the recovery")
         server.execute("INSERT INTO t VALUES (2, 2)")
         with TableReader(store, None, "s", [table], progress) as reading:
             until(lambda: reading.read(at_most=10, wait_s=0.1), "a change of the next timeline")
