@@ -1,4 +1,4 @@
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { type Failure, failureOf } from "../api/failures";
 import { useSession } from "../session-context";
 import { Dialog } from "../ui/dialog";
@@ -25,6 +25,12 @@ export function StatementDialog(props: StatementDialogProps) {
   const { client, currentContext, refresh } = useSession();
   const [isWorking, setWorking] = useState(false);
   const [failure, setFailure] = useState<Failure | null>(null);
+  const note = useRef<HTMLDivElement>(null);
+
+  // A long form would hide it below its fields.
+  useEffect(() => {
+    if (failure !== null) note.current?.scrollIntoView({ block: "nearest" });
+  }, [failure]);
 
   async function run(): Promise<void> {
     if (statement === null) return;
@@ -65,7 +71,9 @@ export function StatementDialog(props: StatementDialogProps) {
       {showsStatement === false || statement === null ? null : (
         <pre className="viewer-value">{statement}</pre>
       )}
-      <FailureNote failure={failure} />
+      <div ref={note}>
+        <FailureNote failure={failure} />
+      </div>
     </Dialog>
   );
 }
