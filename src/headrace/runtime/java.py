@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,14 +115,14 @@ def spark_java(memory_mb: int) -> list[str]:
     ]
 
 
-def refuse_java_options() -> None:
-    """Raise UserError 3D008, with the JVM's own sentence, if it starts only without `further_java_options`.
+def refuse_java_options(own: Sequence[str]) -> None:
+    """Raise UserError 3D008, with the JVM's own sentence, if it starts with its `own` options, but not with `further_java_options` too.
 
     To be called only after a JVM did not start, since the check starts another JVM.
     """
     further = further_java_options()
-    refusal = _refusal(further)
-    if further and refusal and _refusal([]) is None:
+    refusal = _refusal([*own, *further])
+    if further and refusal and _refusal([*own]) is None:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the JVM refuses the options of HEADRACE_JAVA_OPTIONS: {refusal}",

@@ -31,6 +31,7 @@ _START_TIMEOUT_S = 90.0
 _STOP_GRACE_S = 20.0
 _LOG_TAIL_BYTES = 2000
 _NODE_ID = 1
+_COLLECTOR = "-XX:+UseSerialGC"
 
 # The quorum is named by configuration: a quorum in the metadata log would remember the controller's port for
 # ever.
@@ -169,7 +170,7 @@ class KafkaBroker:
         with self._spawn(["kafka.tools.StorageTool", *arguments]) as process:
             code = process.wait(_START_TIMEOUT_S)
         if code:
-            refuse_java_options()
+            refuse_java_options([_COLLECTOR])
             raise self._failure("could not format its folder")
 
     def _spawn(self, arguments: list[str]) -> subprocess.Popen[bytes]:
@@ -177,7 +178,7 @@ class KafkaBroker:
             str(java_command()),
             f"-Xmx{self._heap_mb}m",
             "-Xms64m",
-            "-XX:+UseSerialGC",
+            _COLLECTOR,
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={self._folder / 'log4j2.properties'}",
             *further_java_options(),
@@ -212,7 +213,7 @@ class KafkaBroker:
 
     def _check_start(self, deadline: float) -> None:
         if not self.running:
-            refuse_java_options()
+            refuse_java_options([_COLLECTOR])
             raise self._failure("ended while it started")
         if time.monotonic() > deadline:
             raise self._failure(f"did not answer within {_START_TIMEOUT_S:.0f} s")

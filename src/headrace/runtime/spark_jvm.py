@@ -54,7 +54,7 @@ def spark_jvm(
         command = _command(memory_mb, [*shared, *options], _GATEWAY)
         process = subprocess.Popen(command, env={**os.environ, **paths}, stdin=subprocess.PIPE)
         _STARTED.append(process)
-        port, secret = _connection(process, connection_file)
+        port, secret = _connection(process, connection_file, options)
     if ended is not None:
         threading.Thread(target=_watch, args=(process, ended), name="jvm", daemon=True).start()
     # Where pyspark looks before it starts a JVM of its own; other processes that this one starts are not to know it.
@@ -77,15 +77,17 @@ def _watch(process: subprocess.Popen[bytes], ended: Callable[[int], None]) -> No
         ended(code)
 
 
-def _connection(process: subprocess.Popen[bytes], connection_file: Path) -> tuple[int, str]:
-    """Return the port and the secret that the JVM writes into the file `connection_file` when it is up."""
+def _connection(
+    process: subprocess.Popen[bytes], connection_file: Path, options: Sequence[str]
+) -> tuple[int, str]:
+    """Return the port and the secret that the JVM, which has these options, writes into the file `connection_file` when it is up."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     while not connection_file.is_file():
         if process.poll() is not None or time.monotonic() > deadline:
             ended = process.poll()
             process.kill()
             if ended is not None:
-                refuse_java_options()
+                refuse_java_options(options)
             raise InternalError(
                 f"the JVM of Spark did not start within {_START_TIMEOUT_S:.0f} s"
                 if ended is None

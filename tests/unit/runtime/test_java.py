@@ -65,6 +65,9 @@ def test_a_folder_without_java_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 def test_options_that_the_jvm_refuses_are_reported_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_JAVA_OPTIONS", "-XX:+UseG1GC -XX:+UseSerialGC")
     with pytest.raises(UserError, match="HEADRACE_JAVA_OPTIONS: Multiple garbage collectors selected"):
-        refuse_java_options()
+        refuse_java_options([])
+    monkeypatch.setenv("HEADRACE_JAVA_OPTIONS", "-XX:+UseSerialGC")
+    with pytest.raises(UserError, match="HEADRACE_JAVA_OPTIONS: Multiple garbage collectors selected"):
+        refuse_java_options(["-XX:+UseParallelGC"])
     monkeypatch.setenv("HEADRACE_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
-    refuse_java_options()
+    refuse_java_options(["-XX:+UseParallelGC"])
