@@ -160,14 +160,14 @@ class RowSinkRequest:
 class OptimizeRequest:
     """Request to maintain an entity.
 
-    `queries` are the unterminated queries, by id, with their checkpoints in the folder `checkpoints`, which also contains checkpoints of
-    interactive queries. Data that these queries need to continue must stay.
+    `queries` are the unterminated queries, by id. Their checkpoints, one for each incarnation, are in the folders `checkpoints`, which also
+    contain checkpoints of interactive queries. Data that these queries need to continue must stay.
     """
 
     entity: EntityPath
     properties: Mapping[str, str] = field(repr=False)
     queries: tuple[str, ...]
-    checkpoints: Path
+    checkpoints: tuple[Path, ...]
     options: Mapping[str, str] = field(default_factory=dict)
 
 

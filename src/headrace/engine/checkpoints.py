@@ -88,6 +88,10 @@ class Checkpoints:
             raise copy_failure(error) from error
         return store
 
+    def folders(self) -> list[str]:
+        """Return the folders that contain the checkpoints of the queries of all compute pools."""
+        return [str(self._folder), *(str(store.local()) for store in self._elsewhere().values())]
+
     def temporary(self, query_id: str, pool: str) -> CheckpointStore:
         """Return the place of an interactive query, which is worthless after its end."""
         return self._of(pool).at(f"{_INTERACTIVE}{query_id}")

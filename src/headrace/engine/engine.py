@@ -222,6 +222,10 @@ class Engine:
         """Return True if a query that has ended was stopped during a batch."""
         return self._copies.is_interrupted(query)
 
+    def checkpoint_folders(self) -> list[str]:
+        """Return the folders that contain the checkpoints of all compute pools."""
+        return self._checkpoints.folders()
+
     def has_checkpoint(self, query: Query) -> bool:
         """Return True if the checkpoint of a query, in its present incarnation, is there."""
         return self._checkpoints.exists(query)

@@ -18,9 +18,14 @@ PRINTED = tuple(Column(name, VARCHAR, True) for name in ("key", "value", "metada
 
 
 def plan_optimize(
-    store: Store, path: EntityPath, optimizer: Optimizer, options: dict[str, str], queries: Sequence[str]
+    store: Store,
+    path: EntityPath,
+    optimizer: Optimizer,
+    options: dict[str, str],
+    queries: Sequence[str],
+    checkpoints: Sequence[str],
 ) -> physical.SparkPlan:
-    """Return the plan of OPTIMIZE ENTITY. Snapshots that `queries` need stay."""
+    """Return the plan of OPTIMIZE ENTITY. Snapshots that `queries` need stay; their checkpoints are in the folders `checkpoints`."""
     step = physical.OptimizeEntity(
         id="sink",
         store=store.name,
@@ -28,6 +33,7 @@ def plan_optimize(
         entity=path,
         columns=physical_columns(Schema(optimizer.columns)),
         queries=list(queries),
+        checkpoints=list(checkpoints),
         options=options,
     )
     return physical.SparkPlan(

@@ -532,7 +532,7 @@ class Spool(_Data):
 class OptimizeEntity(_Data):
     """Puts the files of an entity in order, and sends one row of `columns` to the result channel: a plan of its own, without rows.
 
-    What `queries`, by id, still need to go on from their checkpoints stays.
+    What `queries`, by id, still need to go on from their checkpoints, in the folders `checkpoints`, stays.
     """
 
     step: Literal["optimize_entity"] = "optimize_entity"
@@ -542,6 +542,7 @@ class OptimizeEntity(_Data):
     entity: EntityPath
     columns: list[Column]
     queries: list[str] = Field(default_factory=list)
+    checkpoints: list[str] = Field(default_factory=list)
     options: dict[str, str] = Field(default_factory=dict)
 
 

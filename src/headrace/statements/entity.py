@@ -159,7 +159,8 @@ async def optimize_entity(statement: OptimizeEntity, run: Execution) -> Outcome:
         for query in await asyncio.to_thread(run.catalog.queries)
         if (query.desired_state, query.actual_state) != ended
     ]
-    plan = plan_optimize(store, statement.name.path, optimizer, options, queries)
+    folders = await asyncio.to_thread(run.services.engine.checkpoint_folders)
+    plan = plan_optimize(store, statement.name.path, optimizer, options, queries, folders)
     columns = plan_columns(plan)
     async with _about(statement.name, store, kind.entities):
         channel = await run.services.engine.run_interactive(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -283,7 +284,7 @@ def _optimized(work: Build, step: physical.OptimizeEntity) -> Sequence[Any]:
         entity=step.entity,
         properties=work.properties(step.store),
         queries=tuple(step.queries),
-        checkpoints=work.checkpoint().local().parent,
+        checkpoints=tuple(map(Path, step.checkpoints)),
         options=step.options,
     )
     row: Sequence[Any] = connector_module(step.connector).optimize(work.session, request)

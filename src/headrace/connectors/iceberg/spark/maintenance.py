@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.iceberg.options import RETENTION
 from headrace.connectors.iceberg.spark.catalog import table_name
 from headrace.connectors.iceberg.spark.writing import QUERY
+from headrace.connectors.marks import writer_of
 from headrace.connectors.streaming import OptimizeRequest
 from headrace.core.errors import ExternalError
 from headrace.core.names import path_text
@@ -47,21 +50,36 @@ def optimized(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...
     if RETENTION.name in request.options:
         older_than_ms = time.time_ns() // 1_000_000 - int(request.options[RETENTION.name])
         queries, snapshots = context._jvm.java.util.ArrayList(), context._jvm.java.util.ArrayList()
-        for query in request.queries:
-            queries.add(query)
-        for snapshot in _read(request):
+        for writer in writers(request):
+            queries.add(writer)
+        for snapshot in read_snapshots(request):
             snapshots.add(snapshot)
         removed, kept = maintenance.expire(java_session, table, older_than_ms, QUERY, queries, snapshots)
     data, deletes = maintenance.files(java_session, table)
     return data_before, data, deletes_before, deletes, removed, kept
 
 
-def _read(request: OptimizeRequest) -> set[str]:
+def writers(request: OptimizeRequest) -> set[str]:
+    """Return the names under which queries mark their snapshots: a query that was started anew has another one than its id."""
+    started = {
+        writer_of(query, LocalFolder(checkpoint))
+        for query in request.queries
+        for checkpoint in _checkpoints(request, query)
+    }
+    return {*request.queries, *started}
+
+
+def _checkpoints(request: OptimizeRequest, name: str) -> list[Path]:
+    """Return the checkpoints whose names begin so: those of all incarnations of a query, in whichever pool it has run."""
+    return [checkpoint for folder in request.checkpoints for checkpoint in folder.glob(f"{name}*")]
+
+
+def read_snapshots(request: OptimizeRequest) -> set[str]:
     """Return the ids of the snapshots at which streams continue, for all tables, from Spark's checkpoints."""
-    running = [request.checkpoints / query for query in request.queries]
     return {
         snapshot
-        for checkpoint in (*running, *request.checkpoints.glob("interactive-*"))
+        for name in (*request.queries, "interactive-")
+        for checkpoint in _checkpoints(request, name)
         for offsets in (checkpoint / "offsets", *checkpoint.glob("parts/*/offsets"))
         for batch in sorted(offsets.glob("[0-9]*"), key=lambda path: int(path.name))[-_OFFSETS_NEEDED:]
         for snapshot in _SNAPSHOT.findall(batch.read_text())
