@@ -10,6 +10,9 @@ from typing import Protocol
 
 from headrace.core.atomic_file import write_atomically
 
+INTERACTIVE = "interactive-"
+"""The first part of the names of checkpoints of interactive queries, before their ids."""
+
 
 class CheckpointStore(Protocol):
     """A folder of a checkpoint, or of several. Names of files are relative to it, with slashes.
@@ -99,6 +102,11 @@ class LocalFolder:
 def store_at(address: str) -> CheckpointStore:
     """Return the store of an address, as `CheckpointStore.uri` returns it."""
     return LocalFolder(Path(address))
+
+
+def folders_of(query: str, folder: Path) -> list[Path]:
+    """Return the checkpoints in `folder` of all incarnations of the query of this id, or with INTERACTIVE of all interactive queries."""
+    return sorted(folder.glob(f"{query}*"))
 
 
 def has_offsets(checkpoint: CheckpointStore) -> bool:

@@ -8,23 +8,17 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from headrace.catalog.objects import Query
-from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
+from headrace.connectors.checkpoint_store import INTERACTIVE, CheckpointStore, LocalFolder, folders_of
 from headrace.connectors.marks import WRITER
 from headrace.engine.checkpoint_copy import copy_failure, move_copy
 
 ASIDE = "checkpoints.aside"
 """Beside the folder of the checkpoints; each is `<seconds since 1970>-<query id>` there."""
-_INTERACTIVE = "interactive-"
 
 
 def folder_name(query: Query) -> str:
     """Return the name of the folder of a query in its present incarnation."""
     return f"{query.id}.{query.incarnation}" if query.incarnation else query.id
-
-
-def folders_of(query_id: str, folder: Path) -> list[Path]:
-    """Return the folders of all incarnations of a query that are in `folder`."""
-    return sorted(folder.glob(f"{query_id}*"))
 
 
 def copy_checkpoints(query_ids: Collection[str], source: CheckpointStore, target: CheckpointStore) -> None:
@@ -94,7 +88,7 @@ class Checkpoints:
 
     def temporary(self, query_id: str, pool: str) -> CheckpointStore:
         """Return the place of an interactive query, which is worthless after its end."""
-        return self._of(pool).at(f"{_INTERACTIVE}{query_id}")
+        return self._of(pool).at(f"{INTERACTIVE}{query_id}")
 
     def remove(self, query_id: str) -> None:
         """Delete the folders of a continuous query that is never to run again, if there are any."""
@@ -113,14 +107,14 @@ class Checkpoints:
         """
         aside = self._folder.with_name(ASIDE)
         for path in self._folder.glob("*"):
-            if path.name.startswith(_INTERACTIVE):
+            if path.name.startswith(INTERACTIVE):
                 shutil.rmtree(path, ignore_errors=True)
             elif path.name.partition(".")[0] not in query_ids:
                 aside.mkdir(exist_ok=True)
                 path.rename(aside / f"{int(time.time())}-{path.name}")
         for store in self._elsewhere().values():
             for name in store.names(""):
-                if name.startswith(_INTERACTIVE):
+                if name.startswith(INTERACTIVE):
                     store.at(name).remove()
         for path in aside.glob("*"):
             since = path.name.partition("-")[0]

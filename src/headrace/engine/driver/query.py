@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, store_at
+from headrace.connectors.checkpoint_store import CheckpointStore, store_at
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import Border, copy_checkpoint, copy_failure
@@ -354,8 +354,7 @@ class RunningQuery:
                 return
             self._was_started = True
         self._identities.keep()
-        if isinstance(self._sink.checkpoint, LocalFolder):
-            remove_unfinished(self._sink.checkpoint.path)
+        remove_unfinished(self._sink.checkpoint.local())
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
         backlog = Backlog(work).bytes
         for attempt in range(1, _STARTS_MAX + 1):

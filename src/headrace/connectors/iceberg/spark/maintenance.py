@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from headrace.connectors.checkpoint_store import LocalFolder
+from headrace.connectors.checkpoint_store import INTERACTIVE, LocalFolder, folders_of
 from headrace.connectors.iceberg.options import RETENTION
 from headrace.connectors.iceberg.spark.catalog import table_name
 from headrace.connectors.iceberg.spark.writing import QUERY
@@ -64,22 +63,19 @@ def writers(request: OptimizeRequest) -> set[str]:
     started = {
         writer_of(query, LocalFolder(checkpoint))
         for query in request.queries
-        for checkpoint in _checkpoints(request, query)
+        for folder in request.checkpoints
+        for checkpoint in folders_of(query, folder)
     }
     return {*request.queries, *started}
-
-
-def _checkpoints(request: OptimizeRequest, name: str) -> list[Path]:
-    """Return the checkpoints whose names begin so: those of all incarnations of a query, in whichever pool it has run."""
-    return [checkpoint for folder in request.checkpoints for checkpoint in folder.glob(f"{name}*")]
 
 
 def read_snapshots(request: OptimizeRequest) -> set[str]:
     """Return the ids of the snapshots at which streams continue, for all tables, from Spark's checkpoints."""
     return {
         snapshot
-        for name in (*request.queries, "interactive-")
-        for checkpoint in _checkpoints(request, name)
+        for query in (*request.queries, INTERACTIVE)
+        for folder in request.checkpoints
+        for checkpoint in folders_of(query, folder)
         for offsets in (checkpoint / "offsets", *checkpoint.glob("parts/*/offsets"))
         for batch in sorted(offsets.glob("[0-9]*"), key=lambda path: int(path.name))[-_OFFSETS_NEEDED:]
         for snapshot in _SNAPSHOT.findall(batch.read_text())
