@@ -42,7 +42,8 @@ _ROWS_AT_ONCE = 16_384
 
 class DuckDbViews:
     """DuckDB as a `ViewStore`. Reads see a snapshot of all views; `spill` is the folder for the rows that queries read and for large
-    results."""
+    results. A server without views has no file: the first view creates it. A file that exists is opened at once, so that a damaged one
+    is reported when the server starts."""
 
     def __init__(self, path: Path, *, spill: Path, bounds: Bounds) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,9 +52,22 @@ class DuckDbViews:
         self.writer = ThreadPoolExecutor(1, thread_name_prefix="views-write")
         self._writing = threading.Lock()
         self._types: dict[str, dict[str, str]] = {}
-        self._database = open_database(path, memory_mb=_MEMORY_MB)
-        self._database.execute(EPOCHS_SQL)
-        self._database.execute(RETENTION_SQL)
+        self._path = path
+        self._opening = threading.Lock()
+        self._opened = self._open() if path.exists() else None
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        database = open_database(self._path, memory_mb=_MEMORY_MB)
+        database.execute(EPOCHS_SQL)
+        database.execute(RETENTION_SQL)
+        return database
+
+    @property
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
 
     def create(
         self,
@@ -85,6 +99,8 @@ class DuckDbViews:
                 self._database.execute(f"DELETE FROM {table} WHERE view = ?", [view_id])  # noqa: S608 - constants
 
     def retain(self, view_ids: Collection[str], *, days: int) -> None:
+        if self._opened is None:
+            return
         tables = self._database.cursor().execute("SELECT table_name FROM duckdb_tables()").fetchall()
         for (name,) in tables:
             if is_expired(name, days):
@@ -109,6 +125,8 @@ class DuckDbViews:
         return True
 
     def purge(self) -> int:
+        if self._opened is None:
+            return 0
         retentions = self._database.cursor().execute(f"SELECT view, millis FROM {RETENTION}").fetchall()  # noqa: S608
         purged = 0
         for view_id, millis in retentions:
@@ -162,7 +180,8 @@ class DuckDbViews:
         self._snapshots.close()
         self.writer.shutdown()
         with self._writing:
-            self._database.close()
+            if self._opened is not None:
+                self._opened.close()
 
     def _read(self, cursor: duckdb.DuckDBPyConnection, read: ViewRead) -> ViewRows:
         """Return the rows of a view, a batch at a time: the server never has all of them in memory."""
