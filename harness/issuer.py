@@ -70,7 +70,9 @@ class Issuer:
         return 200, {"access_token": self.token(), "expires_in": self.lifetime_s, "token_type": "Bearer"}
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
         self._thread.start()
         return self
 

@@ -33,8 +33,16 @@ settings.register_profile("headrace", deadline=None, suppress_health_check=[Heal
 settings.load_profile("headrace")
 
 
-GROUPS = {"in_process": "in process", "driver": "driver", "spark": "spark", "headrace_server": "server"}
-"""Fixture to the name of the group of all tests that ask for it, since starting one costs a worker ten seconds of a processor."""
+GROUPS = {
+    "in_process": "in process",
+    # Of the same group, since the longest test of a warehouse is one of a server in this process.
+    "databricks": "in process",
+    "driver": "driver",
+    "spark": "spark",
+    "headrace_server": "server",
+}
+"""Fixture to the name of the group of all tests that ask for it, since starting one costs a worker ten seconds of a processor, and a
+warehouse seventy."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -61,7 +61,7 @@ class Front:
         self._doors[1].socket = context.wrap_socket(self._doors[1].socket, server_side=True)
         for door in self._doors:
             door.daemon_threads = True
-            threading.Thread(target=door.serve_forever, daemon=True).start()
+            threading.Thread(target=door.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def close(self) -> None:
         """Stops listening."""

@@ -32,7 +32,7 @@ class Web(BaseHTTPRequestHandler):
 @pytest.fixture
 def web() -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), Web) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -42,7 +42,7 @@ class Web(socketserver.BaseRequestHandler):
 @pytest.fixture
 def web() -> Iterator[str]:
     with socketserver.TCPServer(("127.0.0.1", 0), Web) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield f"127.0.0.1:{server.server_address[1]}"
         server.shutdown()

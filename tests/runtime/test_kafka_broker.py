@@ -17,9 +17,9 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from harness.kafka import brokers_of
+from harness.kafka import KafkaClient, brokers_of
 from harness.patience import PATIENCE_S, until
-from headrace.connectors.kafka.admin import KafkaClient
+from headrace.connectors.kafka import admin
 from headrace.core.errors import ExternalError
 from headrace.runtime.kafka_broker import KafkaBroker
 from headrace.server.process import kafka_broker
@@ -41,7 +41,9 @@ def _wait_until_gone(folder: Path) -> None:
     until(lambda: not brokers_of(folder), "the broker ends after its parent was killed")
 
 
-def test_a_broker_started_again_has_the_same_topics_at_the_same_address(tmp_path: Path) -> None:
+def test_a_broker_started_again_has_the_same_topics_at_the_same_address_unless_its_ports_are_taken(
+    tmp_path: Path,
+) -> None:
     with KafkaBroker(tmp_path) as broker:
         first = broker.bootstrap
         _create_topic(first, "orders")
@@ -49,12 +51,6 @@ def test_a_broker_started_again_has_the_same_topics_at_the_same_address(tmp_path
     with KafkaBroker(tmp_path) as broker:
         assert broker.bootstrap == first
         assert "orders" in _topics(broker.bootstrap)
-
-
-def test_a_broker_keeps_its_topics_when_its_ports_are_taken(tmp_path: Path) -> None:
-    with KafkaBroker(tmp_path) as broker:
-        first = broker.bootstrap
-        _create_topic(first, "orders")
     with ExitStack() as others:
         for port in map(int, (tmp_path / "ports").read_text().split()):
             other = others.enter_context(socket.socket())
@@ -120,20 +116,18 @@ def test_a_broker_ends_when_its_guard_is_killed(tmp_path: Path) -> None:
             time.sleep(0.05)
 
 
-def test_a_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with KafkaBroker(tmp_path / "one") as first:
-        port = int(first.bootstrap.rpartition(":")[2])
-        second = KafkaBroker(tmp_path / "two", port=port)
-        with pytest.raises(ExternalError) as caught:
-            second.start()
-        assert str(port) in caught.value.text()
-        assert not brokers_of(tmp_path / "two")
+def test_a_broker_that_cannot_start_says_why(kafka: KafkaClient, tmp_path: Path) -> None:
+    port = int(kafka.bootstrap.rpartition(":")[2])
+    second = KafkaBroker(tmp_path, port=port)
+    with pytest.raises(ExternalError) as caught:
+        second.start()
+    assert str(port) in caught.value.text()
+    assert not brokers_of(tmp_path)
 
 
-def test_a_topic_that_the_broker_reports_late_is_waited_for(tmp_path: Path) -> None:
-    with KafkaBroker(tmp_path) as broker:
-        store = {"uris": broker.bootstrap, "tls.disabled": "TRUE"}
-        late = threading.Timer(1, _create_topic, (broker.bootstrap, "late"))
-        late.start()
-        assert KafkaClient().await_entity(store, ("late",)).layout["partitions"] == 2
-        late.join()
+def test_a_topic_that_the_broker_reports_late_is_waited_for(kafka: KafkaClient, seed: str) -> None:
+    store = {"uris": kafka.bootstrap, "tls.disabled": "TRUE"}
+    late = threading.Timer(1, _create_topic, (kafka.bootstrap, f"late_{seed}"))
+    late.start()
+    assert admin.KafkaClient().await_entity(store, (f"late_{seed}",)).layout["partitions"] == 2
+    late.join()

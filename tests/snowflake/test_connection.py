@@ -39,7 +39,7 @@ def answering(*answers: dict[str, Any] | str) -> Iterator[str]:
             """Nobody reads it."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -12,6 +12,7 @@ from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
+from tests.conftest import GROUPS
 from tests.stores.sinks import SINKS, Sink
 
 pytestmark = [
@@ -21,7 +22,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=list(SINKS))
+@pytest.fixture(
+    params=[pytest.param(kind, marks=pytest.mark.xdist_group(GROUPS.get(kind, "stores"))) for kind in SINKS]
+)
 def sink(request: pytest.FixtureRequest, seed: str) -> Sink:
     made = SINKS[request.param](request.getfixturevalue(request.param), seed)
     made.create()

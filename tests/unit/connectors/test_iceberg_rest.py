@@ -61,7 +61,7 @@ class Front:
 @pytest.fixture
 def front() -> Iterator[Front]:
     front = Front()
-    thread = threading.Thread(target=front.server.serve_forever)
+    thread = threading.Thread(target=front.server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield front
     front.server.shutdown()

@@ -105,7 +105,7 @@ def any_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     context.load_cert_chain(pem)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Any)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield f"https://localhost:{server.server_port}"
     server.shutdown()

@@ -40,7 +40,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     folder = tmp_path / "repository"
     folder.mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_QuietHandler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     monkeypatch.setenv("HEADRACE_MAVEN_REPOSITORY", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))

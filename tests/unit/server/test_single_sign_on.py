@@ -256,7 +256,9 @@ class Liar:
         self.token, self.status = "", 200
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.uri = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        ).start()
 
     def close(self) -> None:
         self._server.shutdown()
