@@ -130,7 +130,8 @@ private[spark] final class ClosingTopNProcessor(state: KeyState, form: TopNForm)
   override protected def change(key: Array[Byte], rows: Iterator[RankInput], time: OperatorTime): Iterator[RankOutput] = {
     val loaded = load()
     val head = rows.next()
-    if (loaded == null) time.wakeAt(Math.ceilDiv(head.closes, 1000L))
+    // Rounded up. `Math.ceilDiv` is of Java 18.
+    if (loaded == null) time.wakeAt(-Math.floorDiv(-head.closes, 1000L))
     apply(head)
     rows.foreach(apply)
     if (ranking.isChanged) store(loaded, time)
