@@ -683,12 +683,12 @@ class Catalog:
         """Give a query another name. Raises 3D019."""
         queries.change(self._storage, query.id, name=name)
 
-    def request_restart(self, identifier: str) -> None:
-        """Request a start as a new generation, without the earlier error and restarts. Raises 3D019."""
+    def request_restart(self, identifier: str, *, queues: bool = False) -> None:
+        """Request a start as a new generation, without the earlier error and restarts; see `queries.start`. Raises 3D019."""
         with self.transaction():
             known = queries.required(self._storage, identifier)
             queries.enter_pool(self._storage, known)
-            queries.start(self._storage, known, "restart requested")
+            queries.start(self._storage, known, "restart requested", queues=queues)
 
     def record_query_state(
         self,

@@ -57,8 +57,10 @@ class PoolIntent(Enum):
 
 
 class QueryState(Enum):
-    """Actual state of a query; `engine.lifecycle` holds the transitions. STOPPED waits for its compute pool to start."""
+    """Actual state of a query; `engine.lifecycle` holds the transitions. STOPPED waits for its compute pool to start, QUEUED until its
+    compute pool runs fewer queries."""
 
+    QUEUED = "queued"
     STARTING = "starting"
     RUNNING = "running"
     RESTARTING = "restarting"

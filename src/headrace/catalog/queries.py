@@ -113,19 +113,23 @@ def create(storage: Storage, query: Query) -> None:
         future_grants.apply(storage, QUERY.kind, (query.id,), query.id)
 
 
-def start(storage: Storage, query: Query, message: str) -> None:
-    """Request a start as a new generation, without the earlier error and restarts. Raises UserError 3D019."""
+def start(storage: Storage, query: Query, message: str, *, queues: bool = False) -> None:
+    """Request a start as a new generation, without the earlier error and restarts. A query that does not run enters the queue of its
+    compute pool if it `queues`. Raises UserError 3D019."""
+    ended = query.actual_state in (QueryState.ERRORED, QueryState.TERMINATED)
+    is_queued = query.actual_state is QueryState.QUEUED or (queues and ended)
+    state = QueryState.QUEUED if is_queued else QueryState.STARTING
     change(
         storage,
         query.id,
         desired_state=DesiredState.RUNNING,
         generation=query.generation + 1,
-        actual_state=QueryState.STARTING,
+        actual_state=state,
         message=None,
         sqlstate=None,
         restarts=0,
     )
-    events.add(storage, query.id, QueryState.STARTING, message)
+    events.add(storage, query.id, state, message)
 
 
 def change_uses(storage: Storage, query: Query) -> None:

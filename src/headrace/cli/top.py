@@ -46,7 +46,13 @@ COLUMNS = tuple(
         ("id", "VARCHAR"),
     )
 )
-_STYLES = {"running": "green", "errored": "bold red", "restarting": "yellow", "starting": "cyan"}
+_STYLES = {
+    "running": "green",
+    "errored": "bold red",
+    "restarting": "yellow",
+    "starting": "cyan",
+    "queued": "cyan",
+}
 
 
 _PLACES = {Order.LAG: 5, Order.INPUT: 3, Order.OUTPUT: 4, Order.STATE: 8}

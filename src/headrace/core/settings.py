@@ -417,6 +417,11 @@ class Settings(BaseSettings):
         description="Most continuous queries of a compute pool that are to run at a time, for each of its slots: the tasks that it runs "
         "at the same time. 0 for no limit.",
     )
+    queue_queries: bool = Field(
+        False,
+        description="Whether a continuous query beyond `HEADRACE_QUERIES_PER_SLOT_MAX` waits until another one ends, instead of being "
+        "refused.",
+    )
     query_state_mb_max: int = Field(
         0,
         ge=0,
@@ -424,6 +429,11 @@ class Settings(BaseSettings):
         "is stopped. 0 for no limit.",
     )
     interactive_queries_max: int = Field(16, description="Most interactive queries that run at a time.")
+
+    @property
+    def queues_queries(self) -> bool:
+        """True if new queries enter the queue of their compute pool."""
+        return self.queue_queries and self.queries_per_slot_max > 0
 
     @property
     def durable_dir(self) -> Path:

@@ -77,8 +77,8 @@ class Drivers:
         self._standbys = [
             Standby(number, settings, small, command) for number in range(1, settings.pools_standby + 1)
         ]
-        # By name, the id of the pool that rests: another one of that name does not.
-        self._resting: dict[str, str] = {}
+        self._suspended: set[str] = set()
+        """Ids of the pools whose process has ended, or ends, because they had no queries."""
 
     def find(self, name: str) -> DriverProcess | None:
         """Return the process of a compute pool, if there is one."""
@@ -108,7 +108,9 @@ class Drivers:
         return pool_resources(usable_pool(self._catalog, name), self._settings).target
 
     def start(self) -> None:
-        """Start the processes on standby."""
+        """Start the processes on standby. A pool with a timeout is suspended, also if a server before this one had not suspended it yet:
+        its first query starts it."""
+        self._suspended = {pool.id for pool in self._catalog.compute_pools() if pool.timeout_min}
         for standby in self._standbys:
             standby.start()
 
@@ -119,14 +121,17 @@ class Drivers:
         return next((launch for launch in taken if launch is not None), None)
 
     def rouse(self, name: str) -> None:
-        """Start a pool again that ended because it had no queries, with the next `keep` at the latest."""
-        self._resting.pop(name, None)
+        """Start a suspended pool again, with the next `keep` at the latest. The time without queries is measured from now."""
+        pool = self._catalog.compute_pool(name)
+        if pool is not None and pool.id in self._suspended:
+            self._suspended.remove(pool.id)
+            log.info("pool_resumed", pool=name)
         self._idle_since[name] = time.monotonic()
 
     async def settled(self, name: str) -> None:
         """Return when no process of the pool is being ended."""
-        if name in self._ending:
-            await asyncio.wait({self._ending[name]})
+        while (ending := self._ending.get(name)) is not None:
+            await asyncio.wait({ending})
 
     def keep(self, occupied: Collection[str]) -> None:
         """Start the processes that are missing, and begin to end those that nobody wants; `occupied` are the pools in which
@@ -143,14 +148,15 @@ class Drivers:
                 runs=driver is not None,
                 occupied=name in occupied,
                 idle_min=(time.monotonic() - self._idle_since[name]) / MINUTE_S,
-                resting=pool is not None and self._resting.get(name) == pool.id,
+                suspended=pool is not None and self._is_suspended(pool),
             )
             if step is PoolStep.START:
                 self.ensure(name)
             elif driver is not None and step is not PoolStep.NOTHING:
-                if pool is not None and step is PoolStep.REST:
-                    self._resting[name] = pool.id
-                self._end(driver)
+                suspends = pool is not None and step is PoolStep.SUSPEND
+                if pool is not None and suspends:
+                    self._suspended.add(pool.id)
+                self._end(driver, "pool_suspended" if suspends else "pool_stopped")
 
     async def stop(self) -> None:
         """End them all."""
@@ -158,8 +164,14 @@ class Drivers:
         await asyncio.gather(*self._ending.values())
         await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
 
-    def _end(self, driver: DriverProcess) -> None:
-        log.info("pool_ends", pool=driver.pool, rests=driver.pool in self._resting)
+    def _is_suspended(self, pool: ComputePool) -> bool:
+        """True if the pool is to run and has no process before a statement needs it."""
+        return (
+            pool.desired_state is PoolIntent.RUNNING and pool.timeout_min > 0 and pool.id in self._suspended
+        )
+
+    def _end(self, driver: DriverProcess, event: str) -> None:
+        log.info(event, pool=driver.pool)
         self._on_stop(driver, "it was stopped")
         self._ending[driver.pool] = asyncio.create_task(self._ended(driver), name=f"end-{driver.pool}")
 
@@ -172,8 +184,11 @@ class Drivers:
 
     def state(self, name: str) -> tuple[str, str | None]:
         """Return the state of a pool's process, a value of `PoolState`, and its error."""
-        driver = self._drivers.get(name)
-        return (driver.state.value, driver.message) if driver else (PoolState.STOPPED.value, None)
+        driver, pool = self._drivers.get(name), self._catalog.compute_pool(name)
+        if driver is not None:
+            return driver.state.value, driver.message
+        suspended = pool is not None and self._is_suspended(pool)
+        return (PoolState.SUSPENDED if suspended else PoolState.STOPPED).value, None
 
     def slots(self, name: str) -> PoolSlots | None:
         """Return the slots of a pool on a cluster; None while no driver runs there."""

@@ -268,8 +268,9 @@ class Engine:
         plan = placed_on(
             plan, pool_resources(usable_pool(self._catalog, compute_pool), self._settings).target
         )
-        await self._drivers.settled(compute_pool)
         await asyncio.to_thread(self.functions.prepare, plan.functions)
+        # Last, without another await after it: a process that is being suspended accepts no query.
+        await self._drivers.settled(compute_pool)
         return self._interactive.run(plan, columns, pool=compute_pool, user=user)
 
     async def read_views(self, user: str, read: Callable[[], T]) -> T:
@@ -317,8 +318,12 @@ class Engine:
         return self._supervisor.silent_store(name)
 
     def pool_state(self, name: str) -> tuple[str, str | None]:
-        """Return `starting`, `running`, `stopping`, `stopped` or `errored`, and the error."""
+        """Return `starting`, `running`, `stopping`, `stopped`, `suspended` or `errored`, and the error."""
         return self._drivers.state(name)
+
+    def has_process(self, pool: str) -> bool:
+        """True if the process of a pool runs, starts or ends."""
+        return self._drivers.find(pool) is not None
 
     def pool_slots(self, name: str) -> PoolSlots | None:
         """Return the slots of a pool on a cluster; None while no driver runs there."""

@@ -36,6 +36,7 @@ CODES = (
     "no_partner",
     "pool_starting",
     "pool_stopped",
+    "queued",
     "restarting",
     "restarts_often",
     "slots_busy",
@@ -156,6 +157,8 @@ class Subject:
     """0 for no limit."""
     slots: PoolSlots | None = None
     awaited: str | None = None
+    queued: str | None = None
+    """Position of a query that waits in the queue of its compute pool."""
 
     @property
     def running_s(self) -> float:
@@ -200,6 +203,12 @@ def _not_running(subject: Subject) -> Finding | None:
     if query.actual_state is QueryState.ERRORED:
         return Finding(
             "errored", f"the query has stopped: {reason}", f"Remove the cause, then RESTART QUERY {query.id};"
+        )
+    if query.actual_state is QueryState.QUEUED and subject.queued is not None:
+        return Finding(
+            "queued",
+            subject.queued,
+            "The query starts when others of the pool have ended. TERMINATE one of them, or add slots to the pool.",
         )
     if query.actual_state is QueryState.STARTING and subject.awaited is not None:
         return Finding(

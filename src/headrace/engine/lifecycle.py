@@ -18,6 +18,8 @@ DRIVER_STABLE_S = 60.0
 _S = QueryState
 _LEAVING = (_S.STOPPED, _S.ERRORED, _S.TERMINATE_REQUESTED, _S.TERMINATED)
 TRANSITIONS: dict[QueryState, frozenset[QueryState]] = {
+    # By a user's RESTART it may follow each state in which nothing runs.
+    _S.QUEUED: frozenset({_S.STARTING, _S.TERMINATED}),
     _S.STARTING: frozenset({_S.RUNNING, _S.RESTARTING, *_LEAVING}),
     _S.RUNNING: frozenset({_S.STARTING, _S.RESTARTING, *_LEAVING}),
     _S.RESTARTING: frozenset({_S.STARTING, _S.RUNNING, *_LEAVING}),
@@ -74,24 +76,24 @@ class PoolStep(Enum):
     NOTHING = auto()
     START = auto()
     STOP = auto()
-    REST = auto()
-    """As STOP, until somebody needs it again."""
+    SUSPEND = auto()
+    """As STOP, until a statement needs it again."""
 
 
 def pool_step(
-    pool: ComputePool | None, *, runs: bool, occupied: bool, idle_min: float, resting: bool
+    pool: ComputePool | None, *, runs: bool, occupied: bool, idle_min: float, suspended: bool
 ) -> PoolStep:
     """Return the next step of a pool (None: it was dropped) whose process `runs` or does not.
 
     It is `occupied` while continuous queries run in it, or are to run: they end before it does. It has been without these and without
-    readers for `idle_min` minutes, and is `resting` if that was why it ended.
+    readers for `idle_min` minutes, and is `suspended` if that was why it ended.
     """
     should_run = pool is not None and pool.desired_state is PoolIntent.RUNNING
     if not runs:
-        return PoolStep.START if should_run and not resting else PoolStep.NOTHING
+        return PoolStep.START if should_run and not suspended else PoolStep.NOTHING
     if occupied:
         return PoolStep.NOTHING
     if not should_run:
         return PoolStep.STOP
-    tired = pool is not None and 0 < pool.timeout_min <= idle_min
-    return PoolStep.REST if tired else PoolStep.NOTHING
+    timed_out = pool is not None and 0 < pool.timeout_min <= idle_min
+    return PoolStep.SUSPEND if timed_out else PoolStep.NOTHING

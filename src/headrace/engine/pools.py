@@ -48,6 +48,8 @@ class PoolState(Enum):
     RUNNING = "running"
     STOPPING = "stopping"
     STOPPED = "stopped"
+    SUSPENDED = "suspended"
+    """No process, until a statement needs the pool."""
     ERRORED = "errored"
 
 

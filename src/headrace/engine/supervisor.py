@@ -28,6 +28,7 @@ from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.tracing import RunSpans
+from headrace.engine.admission import Queued, places, queued
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.findings import STATE_REMEDY, Finding, Observations, Subject, findings, state_size
 from headrace.engine.functions.runtime import FunctionRuntime
@@ -152,6 +153,8 @@ class Supervisor:
     def notice(self, query_id: str) -> str | None:
         """Return the most important warning about a running query; None if it is in order."""
         record, query = self._records.get(query_id), self._unfinished(query_id)
+        if query is not None and query.actual_state is QueryState.QUEUED:
+            return self._queued_text(query)
         if (
             record is None
             or record.run is None
@@ -175,6 +178,7 @@ class Supervisor:
             self._settings.query_state_mb_max * 2**20,
             driver.slots if driver is not None else None,
             driver.awaited if driver is not None else None,
+            self._queued_text(query) if query.actual_state is QueryState.QUEUED else None,
         )
         return findings(subject)
 
@@ -402,12 +406,15 @@ class Supervisor:
         """Return the pools in which queries run, or are to run as soon as they can."""
         pools = {record.run.pool for record in self._records.values() if record.run is not None}
         unfinished = self._catalog.unfinished_queries()
-        idle = (QueryState.ERRORED, QueryState.STOPPED)
+        idle = (QueryState.ERRORED, QueryState.STOPPED, QueryState.QUEUED)
         return pools | {query.compute_pool for query in unfinished if query.actual_state not in idle}
 
     async def _reconcile(self, query: Query) -> None:
         if not query.should_run:
             await self._terminate(query)
+            return
+        if query.actual_state is QueryState.QUEUED:
+            await self._admit(query)
             return
         record = self._records.setdefault(query.id, _Record())
         if record.generation != query.generation:
@@ -429,6 +436,32 @@ class Supervisor:
                 await self._becomes(query, *self._waiting(query))
         elif query.actual_state is not QueryState.ERRORED and time.monotonic() >= record.not_before:
             await self._start(query, record)
+
+    async def _admit(self, query: Query) -> None:
+        """Let a query start that waits in the queue of its pool, if the pool has room for it."""
+        position = self._queued(query)
+        if position is None:
+            return
+        if position.is_admitted:
+            await self._becomes(query, QueryState.STARTING)
+            self.wake()
+        elif not position.places.is_known:
+            self._pools.ensure(query.compute_pool)
+
+    def _queued(self, query: Query) -> Queued | None:
+        """Return the position of a query in the queue of its pool; None while the pool is stopped."""
+        pool = self._catalog.compute_pool(query.compute_pool)
+        if pool is None or self._held_back(query):
+            return None
+        driver = self._pools.find(pool.name)
+        limit = places(pool, self._settings, driver.slots if driver is not None else None)
+        return queued(query, self._catalog.unfinished_queries(), limit)
+
+    def _queued_text(self, query: Query) -> str:
+        position = self._queued(query)
+        if position is not None:
+            return position.text
+        return f"the query waits in the queue of the compute pool {query.compute_pool!r}, which is stopped"
 
     def _held_back(self, query: Query) -> bool:
         """True if the query's pool is to be stopped: the query ends at its position, and continues when the pool is started."""

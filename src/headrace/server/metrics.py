@@ -89,7 +89,7 @@ class _Queries(Collector):
                 yield _histogram(family, family.sums)
                 continue
             kind = CounterMetricFamily if family.is_counter else GaugeMetricFamily
-            collected = kind(f"headrace_query_{family.name}", family.help, labels=family.labels)
+            collected = kind(f"headrace_{family.of}_{family.name}", family.help, labels=family.labels)
             for labels, value in family.samples:
                 collected.add_metric(labels, value)
             yield collected
@@ -99,7 +99,9 @@ def _histogram(family: MetricFamily, sums: Mapping[tuple[str, ...], float]) -> M
     buckets: dict[tuple[str, ...], list[tuple[str, float]]] = defaultdict(list)
     for values, count in family.samples:
         buckets[tuple(values[:-1])].append((values[-1], count))
-    collected = HistogramMetricFamily(f"headrace_query_{family.name}", family.help, labels=family.labels[:-1])
+    collected = HistogramMetricFamily(
+        f"headrace_{family.of}_{family.name}", family.help, labels=family.labels[:-1]
+    )
     for labels, counts in buckets.items():
         collected.add_metric(labels, counts, sums[labels])
     return collected

@@ -239,7 +239,7 @@ class WorksheetStore(Protocol):
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """A metric of the continuous queries for the metrics page: name without prefix, help, and the names of its labels.
+    """A metric of continuous queries or other objects for the metrics page: name without prefix, help, and the names of its labels.
 
     Each sample has a value for each label. `is_counter` marks a sum that only grows. A histogram has `sums`: the sum of the observed values
     by the labels without the last one, which is `le`.
@@ -251,6 +251,8 @@ class MetricFamily:
     samples: Sequence[tuple[Sequence[str], float]]
     is_counter: bool = False
     sums: Mapping[tuple[str, ...], float] | None = None
+    of: str = "query"
+    """The kind of the objects, which is in the prefix."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Metrics of the continuous queries that run, as families for the metrics page."""
+"""Metrics of the continuous queries that run and of the compute pools, as families for the metrics page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from headrace.catalog.objects import Query
+from headrace.catalog.objects import ComputePool, Query
 from headrace.engine.metrics import METRICS, QueryMetrics, samples
 from headrace.server.ports import MetricFamily
 
@@ -51,3 +51,13 @@ def query_metrics(
             yield MetricFamily(
                 metric.name, metric.help, labels_of, values[metric.name], metric.is_counter, sums
             )
+
+
+def pool_metrics(
+    pools: Iterable[ComputePool], state_of: Callable[[str], tuple[str, str | None]]
+) -> Iterator[MetricFamily]:
+    """Yield the state of each compute pool."""
+    samples = [((pool.name, state_of(pool.name)[0]), 1) for pool in pools]
+    yield MetricFamily(
+        "state", "1 for the state a compute pool is in.", ("name", "state"), samples, of="compute_pool"
+    )

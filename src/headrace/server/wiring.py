@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from fastapi import FastAPI
 
@@ -23,7 +24,7 @@ from headrace.server.auditing import audit_log_writer
 from headrace.server.metrics import Metrics
 from headrace.server.ports import ServerParts
 from headrace.server.postgres.door import PostgresDoor, check_listener
-from headrace.server.query_metrics import query_metrics
+from headrace.server.query_metrics import pool_metrics, query_metrics
 from headrace.server.sharing import check_catalog
 from headrace.session import StatementService
 from headrace.statements.base import Services
@@ -70,7 +71,10 @@ def build(settings: Settings, *, broker: str | None = None, lease: Lease | None 
         settings,
         statements,
         catalog.authenticate,
-        lambda: query_metrics(catalog.unfinished_queries(), engine.progress),
+        lambda: chain(
+            query_metrics(catalog.unfinished_queries(), engine.progress),
+            pool_metrics(catalog.compute_pools(), engine.pool_state),
+        ),
         catalog.is_readable,
         catalog.ended,
         catalog,

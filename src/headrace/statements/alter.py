@@ -55,7 +55,7 @@ async def rename(statement: Rename, run: Execution) -> Outcome:
 
 
 def _renamed(target: CatalogObject, name: Identifier, run: Execution) -> Any:
-    if isinstance(target, ComputePool) and run.services.engine.pool_state(target.name)[0] != "stopped":
+    if isinstance(target, ComputePool) and run.services.engine.has_process(target.name):
         raise UserError(
             SqlState.DEPENDENT_OBJECTS_EXIST,
             f"the compute pool {target.name!r} is running, and its process keeps the name that it was started "

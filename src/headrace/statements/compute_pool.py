@@ -123,14 +123,14 @@ async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> O
     if moves and not run.checking:
         await run.services.engine.remove_checkpoints(queries, pool)
     _wake(run)
-    runs = not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped"
+    runs = not run.checking and run.services.engine.has_process(pool.name)
     later = "; STOP and START it to apply the changes" if runs and before != after else ""
     return Outcome(_answer(pool.name, "UPDATE", f"was updated{later}"))
 
 
 def _refuse_running(pool: ComputePool, statement: UpdateComputePool, run: Execution) -> None:
     """Raise UserError 3E004 unless the pool is stopped and its process has ended: a move needs its checkpoints at rest."""
-    is_stopped = run.checking or run.services.engine.pool_state(pool.name)[0] == "stopped"
+    is_stopped = run.checking or not run.services.engine.has_process(pool.name)
     if pool.desired_state is not PoolIntent.STOPPED or not is_stopped:
         raise UserError(
             SqlState.COMPUTE_POOL_NOT_READY,
@@ -242,7 +242,7 @@ def _wake(run: Execution) -> None:
 async def _ended(pool: ComputePool, run: Execution) -> None:
     """Return when the pool's process has ended, or the pool is to run again. Raises ExternalError 57014 after a time-out."""
     until = time.monotonic() + (run.services.settings.stop_timeout_ms + PATIENCE_MS) / 1000
-    while not run.checking and run.services.engine.pool_state(pool.name)[0] != "stopped":
+    while not run.checking and run.services.engine.has_process(pool.name):
         current = run.catalog.compute_pool(pool.name)
         if current is not None and current.desired_state is PoolIntent.RUNNING:
             return

@@ -36,8 +36,8 @@ from headrace.core.properties import PropertyReader, Scope, of_scope, stored, va
 from headrace.core.resultset import ResultSet
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
+from headrace.engine.admission import places
 from headrace.engine.drivers import usable_pool
-from headrace.engine.sizes import pool_resources
 from headrace.engine.views.opening import refuse_unshared
 from headrace.planner import plan_query, state_warning
 from headrace.planner.cycles import HIDDEN, Flow, Output, refuse_cycle
@@ -662,6 +662,7 @@ def new_query(
         owner=run.role,
         created_at=moment,
         updated_at=moment,
+        actual_state=QueryState.QUEUED if run.services.settings.queues_queries else QueryState.STARTING,
         needs=needs,
         lineage=tuple(each for sink, part in enumerate(parts) for each in lineage(part.logical.root, sink)),
     )
@@ -671,15 +672,9 @@ def refuse_too_many(
     owner: str, pool: ComputePool, span: Span | None, run: Execution, *, but: str = ""
 ) -> None:
     """Raise UserError 53000 if the organization, the role or the pool runs as many queries as it may, without the one with the id `but`.
-
-    A pool that takes all of a cluster has a limit when its executors are there. One that follows the load counts with its most executors.
-    """
+    A pool with a queue accepts more."""
     settings = run.services.settings
-    target = pool_resources(pool, settings).target
-    slots, up_to = target.slots, "up to " if target.slots_min is not None else ""
-    if slots is None:
-        present = run.services.engine.pool_slots(pool.name)
-        slots = present.slots if present is not None else 0
+    limit = places(pool, settings, run.services.engine.pool_slots(pool.name))
     running = [query for query in run.catalog.unfinished_queries() if query.should_run and query.id != but]
     limits = (
         ("the organization", len(running), settings.queries_max, "QUERIES_MAX"),
@@ -690,17 +685,17 @@ def refuse_too_many(
             "QUERIES_PER_ROLE_MAX",
         ),
         (
-            f"the compute pool {pool.name!r} with {up_to}{slots} slots",
+            f"the compute pool {pool.name!r} with {limit.text}",
             sum(query.compute_pool == pool.name for query in running),
-            settings.queries_per_slot_max * slots,
+            None if settings.queues_queries else limit.queries_max,
             "QUERIES_PER_SLOT_MAX, or add slots to the pool",
         ),
     )
-    for whose, count, limit, setting in limits:
-        if limit and count >= limit:
+    for whose, count, most, setting in limits:
+        if most and count >= most:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"{whose} has {count} running queries, expected at most {limit}",
+                f"{whose} has {count} running queries, expected at most {most}",
                 hint=f"TERMINATE or STOP a query, or ask the server's operator to raise HEADRACE_{setting}.",
                 span=span,
             )

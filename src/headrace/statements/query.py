@@ -164,7 +164,7 @@ def _restart(query: Query, span: Span | None, run: Execution) -> None:
         refuse_too_many(query.owner, pool, span, run, but=query.id)
         refuse_cycle_of(query, run, span)
         tracing.request_start(query.id)
-        run.catalog.request_restart(query.id)
+        run.catalog.request_restart(query.id, queues=run.services.settings.queues_queries)
 
 
 def _facts(query: Query, run: Execution) -> ResultSet:

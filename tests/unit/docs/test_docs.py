@@ -19,7 +19,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
 from headrace.engine.findings import CODES
 from headrace.server.metrics import Metrics
-from headrace.server.query_metrics import query_metrics
+from headrace.server.query_metrics import pool_metrics, query_metrics
 from headrace.sql import parse
 from headrace.sql.ast import Statement
 from headrace.sql.statements.application import Application
@@ -137,7 +137,8 @@ def test_every_setting_that_is_named_exists() -> None:
 
 
 def test_the_metrics_are_those_of_the_code() -> None:
-    page = Metrics(lambda: query_metrics([], lambda _query: None)).page().decode()
+    families = [*query_metrics([], lambda _query: None), *pool_metrics([], lambda _pool: ("", None))]
+    page = Metrics(lambda: families).page().decode()
     served = {
         name
         for name in re.findall(r"^# TYPE (headrace_\w+)", page, re.MULTILINE)

@@ -113,7 +113,14 @@ class Bench:
         await self.until(lambda: self.engine.pool_state(name)[0] == state)
 
     def query(
-        self, entity: str, *, pool: str | None = None, writes: RelationName = SINK, **options: Any
+        self,
+        entity: str,
+        *,
+        pool: str | None = None,
+        writes: RelationName = SINK,
+        state: QueryState = QueryState.STARTING,
+        since: datetime.datetime = NOW,
+        **options: Any,
     ) -> str:
         """Create a continuous query that should run, and return its id."""
         query_id = str(uuid.uuid4())
@@ -128,9 +135,10 @@ class Bench:
                 sink=writes,
                 sources=(SOURCE,),
                 compute_pool=pool or self.catalog.default_compute_pool,
+                actual_state=state,
                 owner="sysadmin",
                 created_at=NOW,
-                updated_at=NOW,
+                updated_at=since,
             )
         )
         self.engine.wake()

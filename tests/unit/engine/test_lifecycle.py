@@ -63,12 +63,12 @@ STOPPED = ComputePool("p", "small", "sysadmin", NOW, NOW, PoolIntent.STOPPED, ti
 
 
 @pytest.mark.parametrize(
-    ("pool", "runs", "occupied", "idle_min", "resting", "step"),
+    ("pool", "runs", "occupied", "idle_min", "suspended", "step"),
     [
         (RUNNING, False, False, 0.0, False, PoolStep.START),
         (RUNNING, False, False, 9.0, True, PoolStep.NOTHING),
         (RUNNING, True, False, 4.9, False, PoolStep.NOTHING),
-        (RUNNING, True, False, 5.0, False, PoolStep.REST),
+        (RUNNING, True, False, 5.0, False, PoolStep.SUSPEND),
         (RUNNING, True, True, 9.0, False, PoolStep.NOTHING),
         (ENDLESS, True, False, 9.0, False, PoolStep.NOTHING),
         (STOPPED, True, True, 9.0, False, PoolStep.NOTHING),
@@ -79,7 +79,7 @@ STOPPED = ComputePool("p", "small", "sysadmin", NOW, NOW, PoolIntent.STOPPED, ti
     ],
 )
 def test_what_is_done_next_with_the_process_of_a_pool(
-    pool: ComputePool | None, runs: bool, occupied: bool, idle_min: float, resting: bool, step: PoolStep
+    pool: ComputePool | None, runs: bool, occupied: bool, idle_min: float, suspended: bool, step: PoolStep
 ) -> None:
-    actual = pool_step(pool, runs=runs, occupied=occupied, idle_min=idle_min, resting=resting)
+    actual = pool_step(pool, runs=runs, occupied=occupied, idle_min=idle_min, suspended=suspended)
     assert actual is step

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
+from harness.patience import PATIENCE_S
 from headrace.catalog.objects import ComputePool, DesiredState, PoolIntent, QueryState
 from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
@@ -235,7 +238,7 @@ async def test_stopping_a_pool_ends_its_reader_with_an_error_and_refuses_the_nex
     assert unknown.value.state is SqlState.COMPUTE_POOL_NOT_FOUND
 
 
-async def test_a_pool_without_work_rests_after_its_timeout_and_wakes_for_a_query(
+async def test_a_pool_without_work_is_suspended_after_its_timeout_and_starts_for_a_query(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A minute of the test is 50 ms."""
@@ -246,12 +249,13 @@ async def test_a_pool_without_work_rests_after_its_timeout_and_wakes_for_a_query
     await bench.until_state(query, S.RUNNING)
     bench.pool("night", timeout_min=4)
     await bench.until(lambda: [line for line in bench.journal("ready") if line["options"]["pool"] == "night"])
-    await bench.until_pool("night", "stopped")
+    await bench.until_pool("night", "suspended")
+    assert not bench.engine.has_process("night")
     started = len(bench.journal("ready"))
     assert bench.engine.pool_state("reports") == ("running", None)
     bench.catalog.set_desired_state(query, DesiredState.TERMINATED)
     bench.engine.wake()
-    await bench.until_pool("reports", "stopped")
+    await bench.until_pool("reports", "suspended")
     assert bench.stored_pool("reports").desired_state is PoolIntent.RUNNING
     channel = await bench.engine.run_interactive(
         plan("rows", sink="results"), COLUMNS, compute_pool="reports", user="admin"
@@ -260,13 +264,59 @@ async def test_a_pool_without_work_rests_after_its_timeout_and_wakes_for_a_query
     assert len(bench.journal("ready")) == started + 1
     assert bench.engine.pool_state("reports") == ("running", None)
     await channel.close()
-    await bench.until_pool("reports", "stopped")
+    await bench.until_pool("reports", "suspended")
     bench.engine.rouse_pool("reports")
     await bench.until(lambda: len(bench.journal("ready")) == started + 2)
-    await bench.until_pool("reports", "stopped")
+    await bench.until_pool("reports", "suspended")
+    bench.want("reports", PoolIntent.STOPPED)
+    assert bench.engine.pool_state("reports") == ("stopped", None)
     bench.catalog.drop(bench.stored_pool("reports"))
     bench.pool("reports")
     await bench.until(lambda: len(bench.journal("ready")) == started + 3)
+
+
+async def test_a_pool_with_a_timeout_is_suspended_after_a_restart_unless_it_has_queries(bench: Bench) -> None:
+    bench.pool("idle", timeout_min=4)
+    bench.pool("busy", timeout_min=4)
+    query = bench.query("runs", pool="busy")
+    await bench.engine.start()
+    await bench.until_state(query, S.RUNNING)
+    assert bench.engine.pool_state("idle") == ("suspended", None)
+    second = bench.query("runs", pool="idle")
+    await bench.until_state(second, S.RUNNING)
+    bench.pool("new", timeout_min=4)
+    await bench.until_pool("new", "running")
+
+
+async def test_a_suspended_pool_starts_when_its_timeout_is_removed(bench: Bench) -> None:
+    pool = bench.pool("idle", timeout_min=4)
+    await bench.engine.start()
+    assert bench.engine.pool_state("idle") == ("suspended", None)
+    bench.catalog.update_compute_pool(replace(pool, timeout_min=0))
+    bench.engine.wake()
+    await bench.until_pool("idle", "running")
+
+
+async def test_a_query_that_comes_while_its_pool_is_being_suspended_runs_in_the_next_process(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.engine.drivers.MINUTE_S", 0.05)
+    await bench.engine.start()
+    bench.pool("reports", timeout_min=4)
+    await bench.until_pool("reports", "running")
+
+    def prepare_until_it_ends(_functions: object) -> None:
+        while bench.engine.pool_state("reports")[0] == "running":
+            time.sleep(0.001)
+
+    monkeypatch.setattr(bench.engine.functions, "prepare", prepare_until_it_ends)
+    channel = await bench.engine.run_interactive(
+        plan("rows", sink="results"), COLUMNS, compute_pool="reports", user="admin"
+    )
+    async with asyncio.timeout(PATIENCE_S):
+        await channel.started()
+    assert len(pids(bench, "reports")) == 2
+    await channel.close()
 
 
 async def test_the_process_of_a_pool_that_was_dropped_ends(bench: Bench) -> None:

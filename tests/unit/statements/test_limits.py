@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.session import Session, open_session
+from headrace.catalog.objects import QueryState
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
@@ -58,3 +59,17 @@ async def test_a_pool_has_a_limit_by_its_slots(tmp_path: Path) -> None:
         assert "HEADRACE_QUERIES_PER_SLOT_MAX" in (error.hint or "")
         await session.run("CREATE COMPUTE_POOL other; USE COMPUTE_POOL other")
         await session.run(COPY.format("c"))
+
+
+async def test_a_pool_with_a_queue_refuses_no_query(tmp_path: Path) -> None:
+    settings = {"queries_per_slot_max": 1, "queue_queries": True, "spark_master": "local[1]"}
+    async with open_session(tmp_path, **settings) as session:
+        for name in "ab":
+            await session.run(COPY.format(name))
+        assert [query.actual_state for query in session.catalog.unfinished_queries()] == [
+            QueryState.QUEUED
+        ] * 2
+        (row,) = (await session.run("DESCRIBE QUERY b WHERE property = 'message'")).rows
+        assert "position 2 of 2 in the queue of the compute pool 'default_pool' with 1 slots" in row[1]
+        (row,) = (await session.run("EXPLAIN WHY b")).rows
+        assert row[0] == "queued"

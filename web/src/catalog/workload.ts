@@ -72,7 +72,7 @@ export function isEnded(query: { readonly state: string }): boolean {
   return query.state === "terminated";
 }
 
-/** True if it was stopped by a user: an unused pool has no process either. */
+/** True if it was stopped by a user. */
 export function isStopping(pool: PoolItem): boolean {
   return pool.intendedState === "stopped";
 }

@@ -75,7 +75,7 @@ def _queries(run: Execution, conditions: Sequence[Condition]) -> Rows:
     matching=_queries,
     doc=(
         "The continuous queries, including terminated ones. `intended_state` is `running`, `stopped` (with "
-        "its relation, until START of the relation) or `terminated`; `current_state` is `starting`, "
+        "its relation, until START of the relation) or `terminated`; `current_state` is `queued`, `starting`, "
         "`running`, `restarting`, `stopped` (with its compute pool), `errored`, `terminate_requested` or "
         "`terminated`, and `message` is the reason."
     ),
@@ -242,8 +242,9 @@ def versions_of(query: Query, earlier: Sequence[QueryVersion]) -> Iterator[tuple
     Column("executors_max", INTEGER),
     key=("name",),
     references=(owned("compute_pools"),),
-    doc="The compute pools. `intended_state` is `running` or `stopped`, `actual_state` `starting`, `running`, `stopping`, `stopped` or "
-    "`errored`; `timeout` is in minutes, 0 for none. `master` is the Spark master, `slots` the number of tasks that run at the same time. "
+    doc="The compute pools. `intended_state` is `running` or `stopped`, `actual_state` `starting`, `running`, `stopping`, `stopped`, "
+    "`suspended` (without a process until a statement needs it) or `errored`; `timeout` is in minutes, 0 for none. "
+    "`master` is the Spark master, `slots` the number of tasks that run at the same time. "
     "On a cluster they are the slots of the pool's present `executors`, with `slots_used` and `slots_free`, and NULL while its process "
     "does not run. `executors_min` and `executors_max` are the bounds of their number, which are equal if it does not follow the load.",
 )

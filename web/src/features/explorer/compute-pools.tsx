@@ -64,21 +64,16 @@ function Pool({ pool, onRun, onStop }: PoolProps) {
   return (
     <div className="query">
       <Row actions={[isStopping(pool) ? start : stop]}>
-        <p className="item leaf" title={`${pool.name}, ${pool.size}, ${stateText(pool)}`}>
+        <p className="item leaf" title={`${pool.name}, ${pool.size}, ${pool.state}`}>
           <span className={`dot query-${pool.state}`} aria-hidden="true" />
           <span className="item-name">{pool.name}</span>
-          <span className="item-state">{stateText(pool)}</span>
+          <span className="item-state">{pool.state}</span>
           <span className="badge">{pool.size}</span>
         </p>
       </Row>
       {pool.message === "" ? null : <p className="query-message danger">{pool.message}</p>}
     </div>
   );
-}
-
-/** State of a pool: a running pool without queries has no process. */
-function stateText(pool: PoolItem): string {
-  return pool.state === "stopped" && !isStopping(pool) ? "ready" : pool.state;
 }
 
 interface StopDialogProps {

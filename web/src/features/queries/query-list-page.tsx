@@ -182,7 +182,7 @@ const COLUMNS: readonly TableColumn<QuerySummary>[] = [
 
 function Summary({ queries }: { readonly queries: readonly QuerySummary[] }) {
   const count = (state: string) => queries.filter((query) => query.state === state).length;
-  const states = ["running", "starting", "restarting", "stopped", "errored"].filter(
+  const states = ["running", "starting", "restarting", "queued", "stopped", "errored"].filter(
     (state) => count(state) > 0,
   );
   const warned = queries.filter((query) => query.findings > 0).length;
