@@ -93,6 +93,7 @@ _SAMPLES: dict[ParameterKind, tuple[DataType, ...]] = {
     ParameterKind.BOOLEAN: (BOOLEAN,),
     ParameterKind.TIMESTAMP: (Timestamp(3),),
     ParameterKind.TEMPORAL: (Timestamp(3),),
+    ParameterKind.EVENT_TIME: (BIGINT, Timestamp(3)),
     ParameterKind.BYTES: (BYTES,),
     ParameterKind.BINARY: (VARCHAR, BYTES),
     ParameterKind.ARRAY: (Array(INTEGER), Array(VARCHAR)),

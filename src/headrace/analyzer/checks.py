@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from headrace.analyzer.event_times import is_event_time, reads_streams_only, watermark_calls
 from headrace.analyzer.expressions import (
     Call,
     ColumnReference,
@@ -24,6 +25,7 @@ from headrace.analyzer.logical import (
     WINDOW_START,
     WINDOW_TIME,
     Aggregate,
+    Filter,
     Item,
     Limit,
     LogicalNode,
@@ -299,6 +301,36 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                     )
 
 
+def watermarks_are_of_streams(plan: LogicalPlan) -> None:
+    """Raise 0A000 unless CURRENT_WATERMARK is called in SELECT or WHERE for the event time of rows of streams; 42804 for other
+    columns."""
+    for node in nodes(plan.root):
+        for called in watermark_calls(node):
+            if plan.snapshot:
+                raise UserError(
+                    SqlState.FEATURE_NOT_SUPPORTED,
+                    "CURRENT_WATERMARK requires a continuous query: the rows of a snapshot have no watermark",
+                    hint="Select it in the view's own query, from a stream.",
+                    span=called.span,
+                )
+            if not isinstance(node, Project | Filter) or not reads_streams_only(node.input):
+                raise UserError(
+                    SqlState.FEATURE_NOT_SUPPORTED,
+                    "CURRENT_WATERMARK is supported only in SELECT and WHERE over streams, not over changelogs, groups, joins, "
+                    "OVER or patterns",
+                    hint="Call it in a subquery of FROM that reads the stream.",
+                    span=called.span,
+                )
+            if not is_event_time(called.arguments[0], node.input):
+                raise UserError(
+                    SqlState.DATATYPE_MISMATCH,
+                    "CURRENT_WATERMARK requires the event time of a stream",
+                    hint="Pass the column that 'timestamp' names in the stream's declaration or in the query, or "
+                    "rowtime() of a stream without one.",
+                    span=called.arguments[0].span or called.span,
+                )
+
+
 def window_functions_are_over_rows(plan: LogicalPlan) -> None:
     """Raise 0A000 for window functions over the groups or the different rows of a continuous query, and for INTERSECT and EXCEPT, which
     need an end."""
@@ -430,6 +462,7 @@ CHECKS: tuple[Check, ...] = (
     streams_are_not_sorted,
     partition_columns_exist,
     window_functions_are_over_rows,
+    watermarks_are_of_streams,
     functions_run_where_they_are,
     spans_are_of_times,
     keys_can_be_compared,

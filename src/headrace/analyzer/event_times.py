@@ -1,8 +1,11 @@
-"""Event-time columns of a node's rows, under their current names."""
+"""Event-time columns of a node's rows, under their current names; and the calls that read the progress of event time."""
 
 from __future__ import annotations
 
-from headrace.analyzer.expressions import Call, ColumnReference, Expression
+from collections.abc import Iterator
+
+from headrace.analyzer.expressions import Call, ColumnReference, Expression, walk
+from headrace.analyzer.functions.temporals import CURRENT_WATERMARK
 from headrace.analyzer.logical import (
     WINDOW_TIME,
     Aggregate,
@@ -18,8 +21,10 @@ from headrace.analyzer.logical import (
     TimeWindow,
     Union,
     Unnest,
+    expressions,
 )
 from headrace.analyzer.traits import Place, place_of, window_groups
+from headrace.catalog.objects import RelationKind
 from headrace.core.internal_columns import ROW_TIME
 
 
@@ -87,3 +92,23 @@ def _match_times(node: MatchRecognize) -> set[str]:
         and is_event_time(item.expression, node.input)
     }
     return {item.name for item in node.items if (place_of(item.expression) or ("", ""))[1] in last}
+
+
+def watermark_calls(node: LogicalNode) -> Iterator[Call]:
+    """Yield the calls of CURRENT_WATERMARK that a node itself computes."""
+    for expression in expressions(node):
+        for part in walk(expression):
+            if isinstance(part, Call) and part.function is CURRENT_WATERMARK:
+                yield part
+
+
+def reads_streams_only(node: LogicalNode) -> bool:
+    """True if the rows of a node are rows of streams, with no operator between that keeps them until the watermark passes."""
+    match node:
+        case Scan():
+            return node.relation.kind is RelationKind.STREAM
+        case Filter() | Unnest() | TimeWindow() | Subquery():
+            return reads_streams_only(node.input)
+        case Project() | Union():
+            return not node.distinct and all(map(reads_streams_only, node.inputs))
+    return False

@@ -44,7 +44,7 @@ from headrace.planner.placement import placed_on
 from headrace.planner.rules import rewritten
 from headrace.planner.sink_steps import sink_steps
 from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink, physical_columns
-from headrace.planner.state import needs_event_time, states, warning
+from headrace.planner.state import needs_event_time, reads_watermark, states, warning
 from headrace.planner.table_queries import plan_bounded_query
 from headrace.planner.target import LOCAL, Target
 from headrace.planner.user_functions import user_functions
@@ -145,6 +145,8 @@ def choose_mode(
     ]
     if any(isinstance(item.node, LookupJoin) for item in operators(operator)):
         reasons.append("a table's rows are looked up in batches")
+    if reads_watermark(operator):
+        reasons.append("CURRENT_WATERMARK is the watermark of a batch")
     if calls_users:
         reasons.append("functions of users are called in batches")
     if isinstance(sink, ViewSink):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.analyzer.event_times import watermark_calls
 from headrace.analyzer.logical import (
     Aggregate,
     IntervalJoin,
@@ -57,8 +58,13 @@ def states(operator: Operator, ttl_ms: int) -> list[State]:
 
 
 def needs_event_time(operator: Operator, ttl_ms: int) -> bool:
-    """True when something in the plan waits for, or is bounded by, event time."""
-    return any(state.waits for state in states(operator, ttl_ms))
+    """True when something in the plan waits for, is bounded by, or selects event time's progress."""
+    return any(state.waits for state in states(operator, ttl_ms)) or reads_watermark(operator)
+
+
+def reads_watermark(operator: Operator) -> bool:
+    """True if the query calls CURRENT_WATERMARK."""
+    return any(True for item in operators(operator) for _ in watermark_calls(item.node))
 
 
 def _state(operator: Operator, ttl_ms: int) -> State | None:

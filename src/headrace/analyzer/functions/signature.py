@@ -76,6 +76,7 @@ class ParameterKind(Enum):
     BOOLEAN = "boolean"
     TIMESTAMP = "timestamp"
     TEMPORAL = "temporal"
+    EVENT_TIME = "event time"
     BYTES = "bytes"
     BINARY = "text or bytes"
     ARRAY = "array"
@@ -98,6 +99,7 @@ _ACCEPTS: dict[ParameterKind, Callable[[DataType], bool]] = {
     ParameterKind.BOOLEAN: lambda kind: kind == BOOLEAN,
     ParameterKind.TIMESTAMP: lambda kind: isinstance(kind, Timestamp),
     ParameterKind.TEMPORAL: is_temporal,
+    ParameterKind.EVENT_TIME: lambda kind: isinstance(kind, Timestamp) or kind == BIGINT,
     ParameterKind.BYTES: lambda kind: kind == BYTES,
     ParameterKind.BINARY: lambda kind: is_text(kind) or kind == BYTES,
     ParameterKind.ARRAY: lambda kind: isinstance(kind, Array),

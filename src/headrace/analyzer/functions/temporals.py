@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.analyzer.functions.signature import SAME, Function, function
+from headrace.analyzer.functions.signature import SAME, Function, PerType, function
 from headrace.analyzer.typing import moved
 from headrace.core.types import BIGINT, DATE, INTEGER, VARCHAR, DataType, Timestamp
 
@@ -63,6 +63,15 @@ def _to_timestamp_ltz(arguments: Sequence[str]) -> str:
     parsed = f"try_to_timestamp({', '.join(arguments[:2])})"
     zoned = f"to_utc_timestamp({parsed}, {arguments[2]})" if len(arguments) > 2 else parsed
     return f"headrace_time({zoned}, 3, true)"
+
+
+def _watermark_type(kinds: Sequence[DataType]) -> DataType:
+    kind = kinds[0]
+    return Timestamp(3, local=kind.local) if isinstance(kind, Timestamp) else BIGINT
+
+
+def _watermark(_kinds: Sequence[DataType], result: DataType) -> str:
+    return "unix_millis(headrace_current_watermark())" if result == BIGINT else "headrace_current_watermark()"
 
 
 def _bare(unit: str) -> str:
@@ -123,8 +132,18 @@ EXTRACT_FIELDS = {
 TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND")
 """The units of FLOOR(time TO unit), TIMESTAMPADD and TIMESTAMPDIFF."""
 
+CURRENT_WATERMARK = function(
+    "CURRENT_WATERMARK",
+    "event time",
+    _watermark_type,
+    "The watermark of the query, up to which rows are late; NULL before the first one.",
+    spark=PerType(_watermark),
+    deterministic=False,
+)
+
 TEMPORALS: tuple[Function, ...] = (
     *PARTS,
+    CURRENT_WATERMARK,
     _instant("CURRENT_TIMESTAMP", _MILLIS_LTZ, "The current time."),
     _instant("NOW", _MILLIS_LTZ, "The current time."),
     _instant("LOCALTIMESTAMP", _MILLIS, "The current time, without zone."),

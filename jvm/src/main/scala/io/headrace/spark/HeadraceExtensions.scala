@@ -8,7 +8,7 @@ import org.apache.spark.sql.headrace.{DelayedWatermark, DelayedWatermarkExec, Fu
 
 /** Extensions for `spark.sql.extensions`: they plan the watermark nodes of [[PartitionWatermark]] and the joins whose
   * watermark is behind, group the rows of a HOP by slices, close windows in the batch that is past them, call functions
-  * of users in batches, and add the functions that read records. Other nodes do not change.
+  * of users in batches, fill in the watermark of a batch, and add the functions that read records. Other nodes do not change.
   */
 final class HeadraceExtensions extends SparkSessionExtensionsProvider {
   override def apply(extensions: SparkSessionExtensions): Unit = {
@@ -18,6 +18,7 @@ final class HeadraceExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPostHocResolutionRule(_ => TakeCallsOut)
     extensions.injectColumnar(_ => SlicedWindows)
     extensions.injectColumnar(_ => PromptWindows)
+    extensions.injectColumnar(_ => CurrentWatermarks)
     extensions.injectColumnar(_ => SmallBatches)
     extensions.injectPlanNormalizationRule(_ => PlannedOnce)
     RecordFunctions.all.foreach(extensions.injectFunction)

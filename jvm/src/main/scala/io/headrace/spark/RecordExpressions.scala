@@ -274,6 +274,7 @@ private[spark] object RecordFunctions {
     function("headrace_call") { case Constant(id: UTF8String) +: arguments =>
       UserFunctionCall(UserFunctions.get(id.toString), arguments)(RowCounts.registered())
     },
+    function("headrace_current_watermark") { case Seq() => CurrentWatermark() },
     function("headrace_of_batch") { case Seq(number) => OfBatch(number) },
     function("headrace_printf") { case arguments if arguments.nonEmpty => FormatText(arguments) },
     static("headrace_truncate", "truncated", StringType, StringType, IntegerType),

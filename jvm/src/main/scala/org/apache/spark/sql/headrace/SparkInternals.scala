@@ -13,11 +13,11 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.classic.ExpressionUtils
 import org.apache.spark.sql.connector.read.streaming.{Offset, ReadLimit, SparkDataStream, SupportsAdmissionControl}
-import org.apache.spark.sql.execution.SQLExecution
+import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.datasources.v2.StreamingDataSourceV2ScanRelation
 import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, CommitLog, OffsetSeqLog}
-import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec}
+import org.apache.spark.sql.execution.streaming.operators.stateful.{EventTimeStatsAccum, EventTimeWatermarkExec, StateStoreWriter}
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.sources.{WriteToMicroBatchDataSource, WriteToMicroBatchDataSourceV1}
 import org.apache.spark.sql.execution.streaming.state.headrace.PromptSaveExec
@@ -167,11 +167,14 @@ object SparkInternals {
   /** Up to which time rows of the batch that runs are late: what the batch before has closed, which for Spark's own operators is
     * by the watermark of the batch before that.
     */
-  def lateMs(execution: MicroBatchExecution): Long = {
+  def lateMs(execution: MicroBatchExecution): Long = lateMs(execution, execution.lastExecution.executedPlan)
+
+  /** The same while the batch is planned, as `plan`. Without state, no operator lags behind. */
+  def lateMs(execution: MicroBatchExecution, plan: SparkPlan): Long = {
     val batch = execution.lastExecution
-    val isPrompt = batch.executedPlan.exists(_.isInstanceOf[PromptSaveExec])
+    val lags = plan.exists(node => node.isInstanceOf[StateStoreWriter] && !node.isInstanceOf[PromptSaveExec])
     val (number, metadata) =
-      if (isPrompt) (batch.currentBatchId, Some(batch.offsetSeqMetadata)) else (batch.currentBatchId - 1, batch.prevOffsetSeqMetadata)
+      if (lags) (batch.currentBatchId - 1, batch.prevOffsetSeqMetadata) else (batch.currentBatchId, Some(batch.offsetSeqMetadata))
     metadata.fold(EarlyWatermark.NoneMs)(known => EarlyWatermark.ofBatch(number, known.batchWatermarkMs))
   }
 
