@@ -13,10 +13,11 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
     client_id: process.env.CLIENT,
     client_secret: process.env.SECRET,
     redirect_uris: [process.env.REDIRECT],
-    grant_types: ['authorization_code'],
+    grant_types: ['authorization_code', 'urn:ietf:params:oauth:grant-type:device_code'],
   }],
   jwks: { keys: [key] },
   cookies: { keys: ['stand-in'] },
+  features: { deviceFlow: { enabled: true } },
   pkce: { required: () => true },
   claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['groups'] },
   // Half of the providers put claims into the ID token, the other half tells them when asked.

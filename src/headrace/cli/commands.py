@@ -458,6 +458,13 @@ def login(
     user: Annotated[
         str | None, typer.Option(help="Sign in with a password, which creates a token for this machine.")
     ] = None,
+    device: Annotated[
+        bool,
+        typer.Option(
+            "--device",
+            help="Sign in with single sign-on, by a code in a browser of any machine; creates a token, too.",
+        ),
+    ] = False,
 ) -> None:
     """Save a server and a token as a profile, in config.toml with mode 0600.
 
@@ -468,13 +475,19 @@ def login(
     from headrace.cli.output import say
     from headrace.cli.profiles import Profile, ProfileError, config_file, save_profile
 
-    asked = "API token" if user is None else f"Password of {user}"
-    secret = typer.prompt(asked, hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
-    if user is None:
-        token: str | None = secret.strip()
-        code = session.verify(session.Server(url, secret.strip()))
+    if device and user is not None:
+        raise typer.BadParameter("expected --user or --device, found both", param_hint="--device")
+    token: str | None
+    if device:
+        code, token = session.token_by_sign_in(
+            url, lambda client: client.sign_in_by_device(session.show_device_code), role
+        )
+    elif user is not None:
+        password = _secret(f"Password of {user}")
+        code, token = session.token_by_sign_in(url, lambda client: client.sign_in(user, password), role)
     else:
-        code, token = session.token_by_password(url, user, secret, role)
+        token = _secret("API token").strip()
+        code = session.verify(session.Server(url, token))
     if code != exit_codes.OK:
         raise typer.Exit(code)
     given = {"role": role, "database": database, "schema": schema, "store": store}
@@ -486,6 +499,13 @@ def login(
         say(f"headrace: {error}")
         raise typer.Exit(exit_codes.STATEMENT_FAILED) from None
     say(f"headrace: the profile {profile} is in {config_file()}")
+
+
+def _secret(asked: str) -> str:
+    """Return what the user types without an echo, or a line of standard input."""
+    if sys.stdin.isatty():
+        return str(typer.prompt(asked, hide_input=True))
+    return sys.stdin.readline().rstrip("\n")
 
 
 @app.command()
