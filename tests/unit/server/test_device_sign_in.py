@@ -102,7 +102,7 @@ async def login(
 
     monkeypatch.setattr(command_line, "show_device_code", show)
     running = asyncio.create_task(
-        headrace(f"127.0.0.1:{port}", "login", "--device", token=None)
+        headrace(f"127.0.0.1:{port}", "login", "--device", "--no-keyring", token=None)
     )
     end = time.monotonic() + PATIENCE_S
     while not shown and not running.done():
