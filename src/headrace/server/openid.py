@@ -209,14 +209,15 @@ class OpenIdProvider:
             raise RefusedError("refused", "the ID token is not valid: it was issued for another client")
         return claims
 
-    async def bearer(self, token: str, resource: str) -> Identity:
-        """Return the identity of an access token that the provider issued for `resource`. Raises RefusedError if any check fails, with the
-        code `away` if the provider does not answer."""
+    async def bearer(self, token: str, resource: str) -> tuple[Identity, frozenset[str]]:
+        """Return the identity and the scopes of an access token that the provider issued for `resource`. Raises RefusedError if any check
+        fails, with the code `away` if the provider does not answer."""
         try:
             await self._known()
         except RefusedError as error:
             raise RefusedError("away", str(error)) from None
-        return self._identity(await self._claims("access token", token, resource))
+        claims = await self._claims("access token", token, resource)
+        return self._identity(claims), _scopes(claims)
 
     async def _claims(self, kind: str, token: str, audience: str) -> dict[str, Any]:
         _, keys = await self._known()
@@ -274,6 +275,12 @@ async def _asked(method: str, url: str, **given: Any) -> dict[str, Any]:
         error_code = str(body.get("error", ""))[:64] if isinstance(body, dict) else ""
         raise ProviderRefusedError(answer.status_code, error_code)
     return body
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Return the scopes of an access token: `scope` separated by spaces (RFC 9068), or `scp` of Entra ID and Okta."""
+    given = claims.get("scope", claims.get("scp", ""))
+    return frozenset(map(str, given) if isinstance(given, list) else str(given).split())
 
 
 def _digest(cookie: str) -> str:
