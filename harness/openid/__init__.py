@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -49,14 +50,32 @@ async def sign_in_at(address: str, name: str) -> str:
     """Return the address to which the provider redirects the browser after a user signed in with a name, and consented."""
     async with httpx.AsyncClient(timeout=PATIENCE_S) as browser:
         answer = await browser.get(address)
-        while True:
-            location = answer.headers.get("location")
-            if location is not None and location.startswith(REDIRECT):
-                return str(location)
-            if location is not None:
-                answer = await browser.get(answer.url.join(location))
-                continue
-            form = re.search(r'action="([^"]+)"', answer.text)
-            assert form is not None, answer.text
-            prompt = "login" if 'name="login"' in answer.text else "consent"
-            answer = await browser.post(form[1], data={"prompt": prompt, "login": name, "password": "any"})
+        while not (location := answer.headers.get("location", "")).startswith(REDIRECT):
+            answer = await _next_page(browser, answer, name)
+        return str(location)
+
+
+async def enter_code_at(address: str, name: str, *, abort: bool = False) -> None:
+    """Open the address of a device code, which contains it, sign in with a name, and confirm the code; with `abort`, refuse it instead."""
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as browser:
+        answer = await browser.get(address)
+        while not any(end in answer.text for end in ("Sign-in Success", "was interrupted")):
+            refusal = {"abort": "yes"} if abort and "Confirm Device" in answer.text else {}
+            answer = await _next_page(browser, answer, name, refusal)
+
+
+async def _next_page(
+    browser: httpx.AsyncClient,
+    answer: httpx.Response,
+    name: str,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> httpx.Response:
+    """Follow a redirect, or send the form of a page."""
+    location = answer.headers.get("location")
+    if location is not None:
+        return await browser.get(answer.url.join(location))
+    form = re.search(r'action="([^"]+)"', answer.text)
+    assert form is not None, answer.text
+    fields = {"login": name, "password": "any"} if 'name="login"' in answer.text else {}
+    fields |= dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', answer.text))
+    return await browser.post(answer.url.join(form[1]), data={**fields, **more})

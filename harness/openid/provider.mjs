@@ -13,10 +13,24 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
     client_id: process.env.CLIENT,
     client_secret: process.env.SECRET,
     redirect_uris: [process.env.REDIRECT],
-    grant_types: ['authorization_code'],
+    grant_types: ['authorization_code', 'urn:ietf:params:oauth:grant-type:device_code'],
   }],
   jwks: { keys: [key] },
   cookies: { keys: ['stand-in'] },
+  features: {
+    deviceFlow: { enabled: true },
+    // Access tokens for a resource (RFC 8707) are JWTs for that audience.
+    resourceIndicators: {
+      enabled: true,
+      getResourceServerInfo: (_context, resource) => ({
+        audience: resource, scope: 'headrace', accessTokenFormat: 'jwt', jwt: { sign: { alg: 'RS256' } },
+      }),
+    },
+  },
+  extraTokenClaims: (_context, token) => {
+    const { email, email_verified } = people[token.accountId] ?? {};
+    return { email, email_verified };
+  },
   pkce: { required: () => true },
   claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['groups'] },
   // Half of the providers put claims into the ID token, the other half tells them when asked.

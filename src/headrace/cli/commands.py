@@ -15,6 +15,7 @@ from headrace.cli.choices import OnError, Order, Output
 
 if TYPE_CHECKING:
     from headrace.cli.desired_state import Desired
+    from headrace.cli.profiles import Profile
     from headrace.cli.session import Server
 
 _ORDER = "headrace.order"
@@ -424,22 +425,23 @@ def mcp(
 
 def _server(url: str | None, token: str | None, data_dir: Path | None, profile: str | None) -> Server:
     """Return the server with the token, or exit if there is none. An option or a variable takes precedence over the profile."""
-    from headrace.cli import running, session
+    from headrace.cli import running, session, token_store
     from headrace.cli.output import say
-    from headrace.cli.profiles import ProfileError, read_profile
+    from headrace.cli.profiles import DEFAULT, ProfileError, read_profile
 
+    credential = token
     try:
         chosen = read_profile(profile)
+        address = url or (chosen.url if chosen is not None else DEFAULT_URL)
+        if chosen is not None and not chosen.serves(address):
+            # The token of a profile is for its server and must not be sent to another one.
+            chosen = None
+        if chosen is not None and not credential:
+            credential = token_store.token_of(profile or DEFAULT, chosen)
     except ProfileError as error:
         say(f"headrace: {error}")
         raise typer.Exit(exit_codes.USAGE) from None
-    address = url or (chosen.url if chosen is not None else DEFAULT_URL)
-    if chosen is not None and chosen.url.rstrip("/") != address.rstrip("/"):
-        # The token of a profile is for its server and must not be sent to another one.
-        chosen = None
-    credential = (
-        token or (chosen.token if chosen is not None else None) or session.local_token(address, data_dir)
-    )
+    credential = credential or session.local_token(address, data_dir)
     if credential is None:
         say(f"headrace: expected a token, found none\nhint: {running.WHERE_TOKENS_ARE}")
         raise typer.Exit(exit_codes.NOT_AUTHORIZED)
@@ -458,34 +460,102 @@ def login(
     user: Annotated[
         str | None, typer.Option(help="Sign in with a password, which creates a token for this machine.")
     ] = None,
+    device: Annotated[
+        bool,
+        typer.Option(
+            "--device",
+            help="Sign in with single sign-on, by a code in a browser of any machine; creates a token, too.",
+        ),
+    ] = False,
+    keyring: Annotated[
+        bool, typer.Option("--keyring/--no-keyring", help="Store the token in the system's keyring.")
+    ] = True,
 ) -> None:
-    """Save a server and a token as a profile, in config.toml with mode 0600.
+    """Save a server as a profile in config.toml, and its token in the system's keyring; without a keyring in config.toml, with mode 0600.
 
     The token, or with --user the password, is asked for, or read from standard input, and is checked with the server first. The
     password is not saved: the token expires after 90 days, and DROP API_TOKEN ends it. Exit codes: as for headrace sql.
     """
     from headrace.cli import session
-    from headrace.cli.output import say
-    from headrace.cli.profiles import Profile, ProfileError, config_file, save_profile
+    from headrace.cli.profiles import Profile
 
-    asked = "API token" if user is None else f"Password of {user}"
-    secret = typer.prompt(asked, hide_input=True) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
-    if user is None:
-        token: str | None = secret.strip()
-        code = session.verify(session.Server(url, secret.strip()))
+    if device and user is not None:
+        raise typer.BadParameter("expected --user or --device, found both", param_hint="--device")
+    token: str | None
+    if device:
+        code, token = session.token_by_sign_in(
+            url, lambda client: client.sign_in_by_device(session.show_device_code), role
+        )
+    elif user is not None:
+        password = _secret(f"Password of {user}")
+        code, token = session.token_by_sign_in(url, lambda client: client.sign_in(user, password), role)
     else:
-        code, token = session.token_by_password(url, user, secret, role)
+        token = _secret("API token").strip()
+        code = session.verify(session.Server(url, token))
     if code != exit_codes.OK:
         raise typer.Exit(code)
     given = {"role": role, "database": database, "schema": schema, "store": store}
+    names = {key: name for key, name in given.items() if name is not None}
+    _save(profile, Profile(url, token, names), keyring=keyring)
+
+
+@app.command()
+def logout(
+    *,
+    profile: Annotated[str, typer.Option(help="Name of the profile.", envvar="HEADRACE_PROFILE")] = "default",
+) -> None:
+    """Delete the token of a profile from this machine, from the keyring and from config.toml; the profile stays.
+
+    The token itself stays valid until it expires, or until DROP API_TOKEN ends it. Exit codes: 0 deleted, 1 not deleted, 2 usage.
+    """
+    from dataclasses import replace
+
+    from headrace.cli import token_store
+    from headrace.cli.output import say
+    from headrace.cli.profiles import ProfileError, read_profile, save_profile
+
     try:
-        save_profile(
-            profile, Profile(url, token, {key: name for key, name in given.items() if name is not None})
-        )
+        chosen = read_profile(profile)
+    except ProfileError as error:
+        say(f"headrace: {error}")
+        raise typer.Exit(exit_codes.USAGE) from None
+    if chosen is not None:
+        try:
+            token_store.delete(profile, chosen)
+            save_profile(profile, replace(chosen, token=None, in_keyring=False))
+        except (ProfileError, OSError) as error:
+            say(f"headrace: {error}")
+            raise typer.Exit(exit_codes.STATEMENT_FAILED) from None
+    say(f"headrace: the profile {profile} has no token on this machine")
+
+
+def _save(name: str, profile: Profile, *, keyring: bool) -> None:
+    """Save a profile with its token in place of an earlier one; exit if that fails."""
+    from dataclasses import replace
+
+    from headrace.cli import token_store
+    from headrace.cli.output import say
+    from headrace.cli.profiles import ProfileError, config_file, find_profile, save_profile
+
+    try:
+        earlier = find_profile(name)
+        in_keyring = keyring and token_store.save(name, profile)
+        save_profile(name, replace(profile, in_keyring=in_keyring))
+        # A token that nothing names any more must not stay in the keyring.
+        if earlier is not None and earlier.in_keyring and not (in_keyring and earlier.serves(profile.url)):
+            token_store.delete(name, earlier)
     except (ProfileError, OSError) as error:
         say(f"headrace: {error}")
         raise typer.Exit(exit_codes.STATEMENT_FAILED) from None
-    say(f"headrace: the profile {profile} is in {config_file()}")
+    place = "its token in the keyring" if in_keyring else "with its token"
+    say(f"headrace: the profile {name} is in {config_file()}, {place}")
+
+
+def _secret(asked: str) -> str:
+    """Return what the user types without an echo, or a line of standard input."""
+    if sys.stdin.isatty():
+        return str(typer.prompt(asked, hide_input=True))
+    return sys.stdin.readline().rstrip("\n")
 
 
 @app.command()
@@ -501,6 +571,7 @@ def doctor(
     """
     from pydantic import ValidationError
 
+    from headrace.cli import token_store
     from headrace.cli.output import TablePrinter, say, terminal_width
     from headrace.client.wire import AnswerColumn
     from headrace.core.settings import Settings, faults
@@ -512,7 +583,7 @@ def doctor(
     except ValidationError as error:
         say("\n".join(f"headrace: {fault}" for fault in faults(error)))
         raise typer.Exit(exit_codes.USAGE) from None
-    results = checks(settings)
+    results = [*checks(settings), token_store.check()]
     broken = [check.name for check in results if check.state is State.MISSING]
     printer = TablePrinter(sys.stdout, width=terminal_width(sys.stdout))
     printer.start(

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,7 +20,7 @@ from headrace.cli import exit_codes
 from headrace.cli.output import say
 from headrace.cli.running import Display, Text, check_text, report, run_text
 from headrace.cli.screen import Screen
-from headrace.client import Client, ClientError, SqlError
+from headrace.client import Client, ClientError, DeviceCode, SqlError
 from headrace.core.context import SessionContext
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
@@ -87,7 +87,9 @@ def verify(server: Server) -> int:
     return _run(go())
 
 
-def token_by_password(url: str, user: str, password: str, role: str | None) -> tuple[int, str | None]:
+def token_by_sign_in(
+    url: str, sign_in: Callable[[Client], Awaitable[None]], role: str | None
+) -> tuple[int, str | None]:
     """Sign in, create an API token for this machine or renew it, and sign out; return the exit code and the token."""
     # The parser's libraries would slow down the start of every statement.
     from headrace.sql.ast import quoted_text
@@ -96,7 +98,7 @@ def token_by_password(url: str, user: str, password: str, role: str | None) -> t
 
     async def go() -> int:
         async with Client(url, None) as client:
-            await client.sign_in(user, password)
+            await sign_in(client)
             try:
                 active = role or (await client.execute("-- login")).context.role or ""
                 create = f"CREATE API_TOKEN {name} WITH ('token.role_name' = {quoted_text(active)})"
@@ -115,6 +117,13 @@ def token_by_password(url: str, user: str, password: str, role: str | None) -> t
 
     code = _run(go())
     return code, tokens[0] if tokens else None
+
+
+def show_device_code(code: DeviceCode) -> None:
+    """Ask the user to enter a code in a browser."""
+    say(f"headrace: open {code.address} in a browser of any machine, and enter the code {code.code}")
+    if code.direct is not None:
+        say(f"headrace: or open {code.direct}, and compare the code there")
 
 
 def check(server: Server, sources: Sequence[Text]) -> int:

@@ -18,7 +18,7 @@ from headrace.client.errors import (
     ServerUnreachableError,
     SqlError,
 )
-from headrace.client.wire import AnswerColumn
+from headrace.client.wire import AnswerColumn, DeviceCode
 
 __all__ = [
     "Answer",
@@ -27,6 +27,7 @@ __all__ = [
     "Client",
     "ClientError",
     "ConnectionFailedError",
+    "DeviceCode",
     "LiveRow",
     "RequestRefusedError",
     "ServerUnreachableError",

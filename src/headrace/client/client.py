@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 import uuid
@@ -27,12 +28,15 @@ from headrace.client.wire import (
     SUCCESS,
     AnswerColumn,
     Completion,
+    DeviceCode,
     Plan,
     StatementAnswer,
     StreamOffer,
     StreamStart,
     read_answer,
     read_completion,
+    read_device_code,
+    read_interval,
     read_plan,
     read_problems,
     read_start,
@@ -140,15 +144,32 @@ class Client:
 
     async def sign_in(self, user: str, password: str) -> None:
         """Sign in with a password, for a client without a token. Raises AuthenticationFailedError for a wrong one."""
-        # The server accepts the cookie of a session only with an origin of its own: other pages cannot choose it.
-        self._http.headers["Origin"] = "{0.scheme}://{0.netloc}".format(urlsplit(self.url))
+        self._name_origin()
         response = await self._send("POST", "/session", json={"user": user, "password": password})
         if response.status_code != _NO_CONTENT:
             _body(response)
 
+    async def sign_in_by_device(self, show: Callable[[DeviceCode], None]) -> None:
+        """Sign in with the server's provider of single sign-on, for a client without a token: `show` gets the code for the user, who enters
+        it in a browser of any machine. Raises AuthenticationFailedError if the user is refused or the code expires."""
+        self._name_origin()
+        code = read_device_code(_body(await self._send("POST", "/session/device")))
+        show(code)
+        interval_s = code.interval_s
+        while True:
+            await asyncio.sleep(interval_s)
+            response = await self._send("POST", "/session/device/poll", json={"device": code.secret})
+            if response.status_code == _NO_CONTENT:
+                return
+            interval_s = read_interval(_body(response))
+
     async def sign_out(self) -> None:
-        """End the session of `sign_in`."""
+        """End the session of `sign_in` or `sign_in_by_device`."""
         await self._send("DELETE", "/session")
+
+    def _name_origin(self) -> None:
+        # The server accepts the cookie of a session only with an origin of its own: other pages cannot choose it.
+        self._http.headers["Origin"] = "{0.scheme}://{0.netloc}".format(urlsplit(self.url))
 
     async def version(self) -> str:
         """Return the server's version, `major.minor.patch`."""

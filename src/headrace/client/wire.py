@@ -69,6 +69,17 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class DeviceCode:
+    """A started sign-in: the `code` to enter at `address`; `direct` is an address that contains it. The client polls with `secret`."""
+
+    address: str
+    code: str
+    direct: str | None
+    interval_s: float
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True)
 class StreamOffer:
     """Address of a live result's rows, and the ticket for it."""
 
@@ -187,6 +198,28 @@ def read_words(body: Any) -> tuple[str, ...]:
     try:
         return tuple(body["words"])
     except (KeyError, TypeError) as error:
+        raise ConnectionFailedError("the response is not from a Headrace server") from error
+
+
+def read_device_code(body: Any) -> DeviceCode:
+    """Return a started sign-in; raises ConnectionFailedError for a malformed answer."""
+    try:
+        return DeviceCode(
+            address=str(body["verificationUri"]),
+            code=str(body["userCode"]),
+            direct=body.get("verificationUriComplete"),
+            interval_s=read_interval(body),
+            secret=str(body["device"]),
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ConnectionFailedError("the response is not from a Headrace server") from error
+
+
+def read_interval(body: Any) -> float:
+    """Return the seconds until the next poll of a sign-in; raises ConnectionFailedError for a malformed answer."""
+    try:
+        return float(body["interval"])
+    except (KeyError, TypeError, ValueError) as error:
         raise ConnectionFailedError("the response is not from a Headrace server") from error
 
 

@@ -22,6 +22,8 @@ EGRESS_DEFAULT = ("loopback", "private", "public")
 VIEWS_SCHEMES = ("clickhouse", "clickhouse+http")
 """The second is without TLS."""
 _DESTINATION = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9._-]*[a-z0-9])?")
+_SCOPE = re.compile(r"[!#-+\--\[\]-~]+")
+"""A scope of OAuth (RFC 6749, section 3.3) without commas."""
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
 
 
@@ -103,6 +105,15 @@ def _issuer(value: object) -> object:
     ):
         raise ValueError("expected an https address such as https://login.example.com")
     return value
+
+
+def _scopes(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    scopes = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not all(map(_SCOPE.fullmatch, scopes)):
+        raise ValueError("expected scopes of OAuth, separated by commas")
+    return scopes
 
 
 def _roles(value: object) -> object:
@@ -380,6 +391,11 @@ class Settings(BaseSettings):
         ("public",),
         description="Networks and hosts to which functions of users may connect that declare them in `egress.allow.uris`, in the words of "
         "`HEADRACE_EGRESS_ALLOWED`. On loopback, the server's own processes listen.",
+    )
+    mcp_scopes: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_scopes)] = Field(
+        (),
+        description="Scopes that access tokens for `/mcp` must have, separated by commas; clients request them. "
+        "API tokens have none.",
     )
     mcp_rows_max: int = Field(1000, ge=1, description="Most rows that a tool of MCP returns.")
     mcp_bytes_max: int = Field(

@@ -25,11 +25,15 @@ log = structlog.get_logger()
 TOKEN_LENGTH_MAX = 4096
 
 
+class InsufficientScopeError(Exception):
+    """A valid access token that lacks a required scope."""
+
+
 class TokenGate:
     """Refuses every HTTP request without a valid token, unless `is_public` is true for the request.
 
     `challenge` returns the header WWW-Authenticate for a request that requires a bearer token and is refused by 401, None for others;
-    for such requests `access_token` returns the principal of a token that is no API token.
+    for such requests `access_token` returns the principal of a token that is no API token, or raises InsufficientScopeError.
     `on_refusal` is called with the refused request, its token if present, and the reason.
     """
 
@@ -58,23 +62,30 @@ class TokenGate:
             await self._app(scope, receive, send)
             return
         token, challenge, principal = _bearer(scope), self._challenge(scope), None
+        error = "invalid_token"
         if token and len(token) <= TOKEN_LENGTH_MAX:
             principal = self._authenticate(token)
             if principal is None and challenge is not None:
-                principal = await self._access_token(token)
+                try:
+                    principal = await self._access_token(token)
+                except InsufficientScopeError:
+                    error = "insufficient_scope"
         elif not token and challenge is None:
             principal = self._signed_in(cookie) if (cookie := cookie_of(scope)) else None
         if principal is not None:
             scope.setdefault("state", {})["principal"] = replace(principal, address=address_of(scope))
             await self._app(scope, receive, send)
             return
-        reason = "not valid" if token else "no bearer token"
+        lacks_scope = error == "insufficient_scope"
+        reason = "no bearer token" if not token else "lacks a scope" if lacks_scope else "not valid"
         log.warning("authentication_failed", client=address_of(scope), path=scope["path"], reason=reason)
         self._on_refusal(scope, token, reason)
         message = "the token is not valid" if token else "expected a bearer token, found none"
-        answer = refusal(403 if challenge is None else 401, message)
+        if lacks_scope:
+            message = "the access token lacks a scope that the server requires"
+        answer = refusal(403 if challenge is None or lacks_scope else 401, message)
         if challenge is not None:
-            answer.headers["WWW-Authenticate"] = challenge + (', error="invalid_token"' if token else "")
+            answer.headers["WWW-Authenticate"] = challenge + (f', error="{error}"' if token else "")
         await answer(scope, receive, send)
 
 

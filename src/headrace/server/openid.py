@@ -1,7 +1,8 @@
 """Single sign-on: a user's identity from an OpenID Connect provider (docs/adr/0028).
 
-Authorization code with PKCE. A response is accepted only if a key of the provider signed it, and if it matches the state and the nonce
-that this browser was redirected with and the verifier, which never left the server.
+Authorization code with PKCE: a response is accepted only if a key of the provider signed it, and if it matches the state and the nonce
+that this browser was redirected with and the verifier, which never left the server. Device authorization (RFC 8628) for programs without a
+browser: the device code never leaves the server either.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 import jwt
+from pydantic import AnyHttpUrl, BaseModel, Field, ValidationError
 
 from headrace.core.settings import Settings
 
@@ -30,6 +32,7 @@ METADATA_LASTS_S = 3600.0
 LEEWAY_S = 60
 AWAY_MAX, AWAY_LASTS_S = 10_000, 600.0
 """How many may be at the provider at a time, and how long."""
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 class RefusedError(Exception):
@@ -38,6 +41,25 @@ class RefusedError(Exception):
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
         self.code = code
+
+
+class ProviderRefusedError(RefusedError):
+    """An error response of the provider; `error` is its code, such as `access_denied`."""
+
+    def __init__(self, status: int, error: str) -> None:
+        super().__init__("refused", f"the provider refused with {status} {error}".rstrip())
+        self.error = error
+
+
+class DeviceCode(BaseModel):
+    """The provider's answer to a device authorization request (RFC 8628, section 3.2)."""
+
+    device_code: str = Field(repr=False)
+    user_code: str
+    verification_uri: AnyHttpUrl
+    verification_uri_complete: AnyHttpUrl | None = None
+    expires_in: float
+    interval: float = 5.0
 
 
 @dataclass(frozen=True)
@@ -114,8 +136,7 @@ class OpenIdProvider:
         return f"{where}{'&' if '?' in where else '?'}{urlencode(query)}"
 
     async def identity(self, code: str, away: Away) -> Identity:
-        """Exchange a code for the user's identity. Raises RefusedError if any check fails."""
-        metadata, _ = await self._known()
+        """Exchange the code of a redirect for the user's identity. Raises RefusedError if any check fails."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -123,10 +144,41 @@ class OpenIdProvider:
             "client_id": self._client,
             "code_verifier": away.verifier,
         }
+        return await self._signed_in(form, away.nonce)
+
+    async def device_code(self) -> DeviceCode:
+        """Start a sign-in in a browser of another machine. Raises RefusedError, with the code `unsupported` if the provider has no such
+        sign-ins."""
+        metadata, _ = await self._known()
+        if "device_authorization_endpoint" not in metadata:
+            raise RefusedError("unsupported", "the provider does not support sign-in by a device code")
+        form = {"client_id": self._client, "scope": self._scopes}
+        answer = await _asked(
+            "POST",
+            metadata["device_authorization_endpoint"],
+            data=form,
+            **self._authentication(metadata, form),
+        )
+        try:
+            return DeviceCode.model_validate(answer)
+        except ValidationError:
+            raise RefusedError(
+                "refused", "the provider's device authorization response is not valid"
+            ) from None
+
+    async def device_identity(self, code: DeviceCode) -> Identity:
+        """Return the identity of the user who entered the code. Raises ProviderRefusedError while nobody has, RefusedError if any check
+        fails."""
+        form = {"grant_type": DEVICE_GRANT, "device_code": code.device_code, "client_id": self._client}
+        return await self._signed_in(form, None)
+
+    async def _signed_in(self, form: dict[str, str], nonce: str | None) -> Identity:
+        """Exchange a code for the user's identity."""
+        metadata, _ = await self._known()
         answer = await _asked(
             "POST", metadata["token_endpoint"], data=form, **self._authentication(metadata, form)
         )
-        claims = await self.verified(str(answer.get("id_token")), away.nonce)
+        claims = await self._verified(str(answer.get("id_token")), nonce)
         if "email" not in claims and "userinfo_endpoint" in metadata:
             headers = {"Authorization": f"Bearer {answer.get('access_token')}"}
             more = await _asked("GET", metadata["userinfo_endpoint"], headers=headers)
@@ -148,23 +200,24 @@ class OpenIdProvider:
         form["client_secret"] = secret
         return {}
 
-    async def verified(self, token: str, nonce: str) -> dict[str, Any]:
-        """Return the claims of an ID token after checking its issuer, audience, times and nonce."""
+    async def _verified(self, token: str, nonce: str | None) -> dict[str, Any]:
+        """Return the claims of an ID token after checking its issuer, audience, times and nonce; device authorization has no nonce."""
         claims = await self._claims("ID token", token, self._client)
-        if not hmac.compare_digest(str(claims.get("nonce")), nonce):
+        if nonce is not None and not hmac.compare_digest(str(claims.get("nonce")), nonce):
             raise RefusedError("refused", "the ID token is not valid: its nonce differs from the request's")
         if claims.get("azp", self._client) != self._client:
             raise RefusedError("refused", "the ID token is not valid: it was issued for another client")
         return claims
 
-    async def bearer(self, token: str, resource: str) -> Identity:
-        """Return the identity of an access token that the provider issued for `resource`. Raises RefusedError if any check fails, with the
-        code `away` if the provider does not answer."""
+    async def bearer(self, token: str, resource: str) -> tuple[Identity, frozenset[str]]:
+        """Return the identity and the scopes of an access token that the provider issued for `resource`. Raises RefusedError if any check
+        fails, with the code `away` if the provider does not answer."""
         try:
             await self._known()
         except RefusedError as error:
             raise RefusedError("away", str(error)) from None
-        return self._identity(await self._claims("access token", token, resource))
+        claims = await self._claims("access token", token, resource)
+        return self._identity(claims), _scopes(claims)
 
     async def _claims(self, kind: str, token: str, audience: str) -> dict[str, Any]:
         _, keys = await self._known()
@@ -220,8 +273,14 @@ async def _asked(method: str, url: str, **given: Any) -> dict[str, Any]:
     if answer.status_code != httpx.codes.OK or not isinstance(body, dict):
         # The provider's description is left out: it may repeat secrets of the request.
         error_code = str(body.get("error", ""))[:64] if isinstance(body, dict) else ""
-        raise RefusedError("refused", f"the provider refused with {answer.status_code} {error_code}".rstrip())
+        raise ProviderRefusedError(answer.status_code, error_code)
     return body
+
+
+def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
+    """Return the scopes of an access token: `scope` separated by spaces (RFC 9068), or `scp` of Entra ID and Okta."""
+    given = claims.get("scope", claims.get("scp", ""))
+    return frozenset(map(str, given) if isinstance(given, list) else str(given).split())
 
 
 def _digest(cookie: str) -> str:

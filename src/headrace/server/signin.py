@@ -28,7 +28,7 @@ from headrace.catalog.objects import Principal, User
 from headrace.catalog.principals import digest
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
-from headrace.server import single_sign_on
+from headrace.server import device_sign_in, single_sign_on
 from headrace.server.auditing import Audit, at_the_page
 from headrace.server.failures import Refused
 from headrace.server.hosts import Hosts, address_of
@@ -209,14 +209,16 @@ def router(
         answer.delete_cookie(COOKIE, path="/v2", httponly=True, samesite="strict")
         return answer
 
-    routes.include_router(single_sign_on.router(settings, hosts, accounts, audit, signed_in))
+    routes.include_router(
+        single_sign_on.router(settings, hosts, accounts, audit, attempts.throttle, signed_in)
+    )
     return routes
 
 
 def is_sign_in(scope: Scope) -> bool:
     """True if the request needs no token."""
     if scope["method"] == "POST":
-        return scope["path"] in (PATH, INVITATION_PATH)
+        return scope["path"] in (PATH, INVITATION_PATH, *device_sign_in.PATHS)
     return scope["method"] == "GET" and single_sign_on.is_single_sign_on(scope["path"])
 
 

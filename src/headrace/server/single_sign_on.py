@@ -15,15 +15,19 @@ from headrace.catalog.objects import User
 from headrace.catalog.single_sign_on import Admitted
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.server import device_sign_in
 from headrace.server.auditing import Audit, at_the_page
 from headrace.server.hosts import Hosts, address_of
 from headrace.server.openid import AWAY_LASTS_S, Identity, OpenIdProvider, RefusedError, Travellers
 from headrace.server.ports import Accounts
+from headrace.server.throttle import Throttle
 
 log = structlog.get_logger()
 
 PATH, START_PATH, BACK_PATH = "/v2/session/provider", "/v2/session/openid", "/v2/session/openid/callback"
 COOKIE = "headrace_sign_in"
+WAY = "single sign-on"
+"""The way of signing in, in the audit log."""
 
 
 def router(
@@ -31,17 +35,21 @@ def router(
     hosts: Hosts,
     accounts: Accounts,
     audit: Audit,
+    throttle: Throttle,
     begin: Callable[[Request, User, Response], Response],
 ) -> APIRouter:
     """Return the routes; they need no token. `begin` adds a session to a response."""
     routes = APIRouter()
     provider, travellers = OpenIdProvider(settings), Travellers()
+    record = _Record(settings, accounts, audit)
 
     @routes.get(PATH, summary="The provider of single sign-on")
     async def name() -> dict[str, str | None]:
         """Return the text of the page's button, null without a provider."""
         return {"name": settings.oidc_name if settings.oidc_issuer else None}
 
+    known = provider if settings.oidc_issuer is not None else None
+    routes.include_router(device_sign_in.router(known, throttle, record.complete, record.refuse, begin))
     if settings.oidc_issuer is None:
         return routes
 
@@ -71,19 +79,13 @@ def router(
             away = travellers.back(state, request.cookies.get(COOKIE, ""))
             if not code:
                 raise RefusedError("refused", f"the provider did not authenticate the user: {error[:64]}")
-            identity = await provider.identity(code, away)
-            admitted = await _admitted(identity, settings, accounts)
+            user = await record.complete(request, await provider.identity(code, away), WAY)
         except RefusedError as refusal:
             return refused(request, refusal)
-        user, changes = admitted.user, _changes(admitted)
-        log.info("signed_in", user=user.name, client=address_of(request.scope), provider=settings.oidc_issuer)
-        audit(at_the_page(request.scope, Event.SIGN_IN, AuditOutcome.ALLOWED, user.name, changes))
         return begin(request, user, ended(RedirectResponse("/#signed-in", 303)))
 
     def refused(request: Request, error: RefusedError) -> Response:
-        log.warning("sign_in_failed", client=address_of(request.scope), reason=str(error))
-        detail = f"single sign-on: {error}"
-        audit(at_the_page(request.scope, Event.SIGN_IN, AuditOutcome.DENIED, detail=detail))
+        record.refuse(request, error, WAY)
         return ended(RedirectResponse(f"/#not-signed-in={error.code}", 303))
 
     def ended(answer: Response) -> Response:
@@ -91,6 +93,30 @@ def router(
         return answer
 
     return routes
+
+
+class _Record:
+    """Completes and refuses sign-ins, and records them in the audit log with their way."""
+
+    def __init__(self, settings: Settings, accounts: Accounts, audit: Audit) -> None:
+        self._settings = settings
+        self._accounts = accounts
+        self._audit = audit
+
+    async def complete(self, request: Request, identity: Identity, way: str) -> User:
+        """Return the user of an identity, with the roles of the groups. Raises RefusedError if there is none."""
+        admitted = await _admitted(identity, self._settings, self._accounts)
+        user, address = admitted.user, address_of(request.scope)
+        log.info("signed_in", user=user.name, client=address, provider=self._settings.oidc_issuer)
+        detail = "; ".join([way, *_changes(admitted)])
+        self._audit(at_the_page(request.scope, Event.SIGN_IN, AuditOutcome.ALLOWED, user.name, detail))
+        return user
+
+    def refuse(self, request: Request, error: RefusedError, way: str) -> None:
+        """Record a refused sign-in."""
+        log.warning("sign_in_failed", client=address_of(request.scope), reason=str(error))
+        detail = f"{way}: {error}"
+        self._audit(at_the_page(request.scope, Event.SIGN_IN, AuditOutcome.DENIED, detail=detail))
 
 
 def _away(summary: str) -> dict[str, Any]:
@@ -123,8 +149,7 @@ async def _admitted(identity: Identity, settings: Settings, accounts: Accounts) 
     return admitted
 
 
-def _changes(admitted: Admitted) -> str:
-    """Return the audit log's text: the way of signing in, and the roles that the groups changed."""
+def _changes(admitted: Admitted) -> list[str]:
+    """Return the audit log's texts: the roles that the groups changed."""
     words = {"given": admitted.given, "taken": admitted.taken, "left unchanged": admitted.left}
-    changes = [f"roles {word}: {', '.join(roles)}" for word, roles in words.items() if roles]
-    return "; ".join(["single sign-on", *changes])
+    return [f"roles {word}: {', '.join(roles)}" for word, roles in words.items() if roles]

@@ -42,7 +42,7 @@ async def session(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def login(port: int, password: str, *more: str) -> Ended:
-    options = ("--user", "anna@x.org", "--profile", "p", *more)
+    options = ("--user", "anna@x.org", "--profile", "p", "--no-keyring", *more)
     return await headrace(f"127.0.0.1:{port}", "login", *options, stdin=f"{password}\n", token=None)
 
 

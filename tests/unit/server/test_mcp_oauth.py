@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -91,12 +92,14 @@ def issuer(_issuer: Issuer) -> Issuer:
 
 @pytest.fixture
 async def app(issuer: Issuer, tmp_path: Path) -> AsyncIterator[FastAPI]:
-    settings = Settings(
-        data_dir=tmp_path,
-        oidc_issuer=issuer.uri,
-        oidc_client_id="headrace",
-        public_url="https://data.example.com",
-    )
+    async with serving(issuer.uri, tmp_path) as app:
+        yield app
+
+
+@asynccontextmanager
+async def serving(issuer: str, tmp_path: Path, **more: Any) -> AsyncIterator[FastAPI]:
+    given = {"oidc_client_id": "headrace", "public_url": "https://data.example.com", **more}
+    settings = Settings(data_dir=tmp_path, oidc_issuer=issuer, **given)
     async with open_session(tmp_path) as session:
         catalog = session.catalog
         catalog.admit("anna@x.org", {"useradmin": True}, create=True)
@@ -124,6 +127,42 @@ async def test_a_client_finds_out_where_to_get_a_token(app: FastAPI, issuer: Iss
         assert metadata["authorization_servers"] == [issuer.uri]
         assert (await http.get(METADATA, headers={"Origin": "https://evil.example"})).status_code == 403
         assert (await http.get("/.well-known/other")).status_code == 404
+
+
+async def test_the_metadata_name_the_issuer_as_it_is_spelled(tmp_path: Path) -> None:
+    async with serving("https://login.example.com", tmp_path) as app, browser(app) as http:
+        metadata = (await http.get(METADATA)).json()
+    assert metadata["authorization_servers"] == ["https://login.example.com"]
+    assert "scopes_supported" not in metadata
+
+
+async def test_a_token_without_the_scopes_is_refused_and_the_client_learns_them(
+    issuer: Issuer, tmp_path: Path
+) -> None:
+    async with (
+        serving(issuer.uri, tmp_path, mcp_scopes="data.read, data.chat") as app,
+        browser(app) as http,
+    ):
+        assert (await http.get(METADATA)).json()["scopes_supported"] == ["data.read", "data.chat"]
+        refused = await http.post("/mcp", json={})
+        assert refused.headers["www-authenticate"].endswith('/mcp", scope="data.read data.chat"')
+        for claims in ({}, {"scope": "openid data.read"}, {"scp": ["data.chat"]}):
+            headers = {"Authorization": f"Bearer {issuer.token(**claims)}"}
+            refused = await http.post("/mcp", json={}, headers=headers)
+            assert refused.status_code == 403
+            assert refused.headers["www-authenticate"].endswith(
+                'scope="data.read data.chat", error="insufficient_scope"'
+            )
+        # A token that is not valid learns nothing about scopes.
+        expired = {"Authorization": f"Bearer {issuer.token(exp=1)}"}
+        assert (await http.post("/mcp", json={}, headers=expired)).status_code == 401
+        given: tuple[dict[str, object], ...] = (
+            {"scope": "data.chat data.read openid"},
+            {"scp": ["data.read", "data.chat"]},
+        )
+        for allowed in given:
+            async with connected(app, issuer.token(**allowed)) as client:
+                assert "select" in await tool_names(client)
 
 
 async def test_an_access_token_for_the_endpoint_has_the_roles_of_its_user(
