@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ WINDOW_MS = 10_000
 ADVANCE_MS = 2_000
 RECORDS_PER_WINDOW_AND_KEY = 10
 FAR_AHEAD_MS = START_MS + 86_400_000
+OFFERS_PER_WINDOW = 100_000
 STRIDE = 7919
 NOTE = "a record of about one hundred bytes"
 
@@ -254,6 +256,45 @@ def _peaks(sizes: Sizes) -> int:
     return peaks
 
 
+def _offers(sizes: Sizes) -> list[Iterator[Record]]:
+    """Return bids of which the auctions with small numbers get the most."""
+    return pieces(every(sizes.window_records), _offer)
+
+
+def _offer(number: int) -> dict[str, object]:
+    return {
+        "at": START_MS + number * WINDOW_MS // OFFERS_PER_WINDOW,
+        "n": number,
+        "auction": number % (1 + number * STRIDE % 9973),
+        "price": number * 2_654_435_761 % 1_000_003,
+        "note": NOTE,
+    }
+
+
+def _dearest(sizes: Sizes) -> int:
+    """Return how many offers have the highest price of their window."""
+    prices = [int(str(_offer(number)["price"])) for number in range(sizes.window_records)]
+    windows = (
+        prices[start : start + OFFERS_PER_WINDOW] for start in range(0, len(prices), OFFERS_PER_WINDOW)
+    )
+    return sum(window.count(max(window)) for window in windows)
+
+
+def _hottest(sizes: Sizes) -> int:
+    """Return how many auctions have the most offers of their window, of all windows of a HOP."""
+    panes: list[Counter[object]] = []
+    for number in range(sizes.window_records):
+        pane = number * (WINDOW_MS // ADVANCE_MS) // OFFERS_PER_WINDOW
+        if pane == len(panes):
+            panes.append(Counter())
+        panes[pane][_offer(number)["auction"]] += 1
+    in_window = WINDOW_MS // ADVANCE_MS
+    windows = (
+        sum(panes[max(0, end - in_window) : end], Counter()) for end in range(1, len(panes) + in_window)
+    )
+    return sum(list(window.values()).count(max(window.values())) for window in windows)
+
+
 def _top_three(sizes: Sizes) -> int:
     prices: dict[int, list[tuple[int, int]]] = {}
     for number in range(sizes.rank_records):
@@ -300,6 +341,11 @@ BRANCHES = Source(
     "branches", {"at": "BIGINT", "branch": "BIGINT", "region": "BIGINT"}, _branches, key="branch"
 )
 QUOTES = Source("quotes", {"at": "BIGINT", "n": "BIGINT", "auction": "BIGINT", "price": "BIGINT"}, _quotes)
+OFFERS = Source(
+    "offers",
+    {"at": "BIGINT", "n": "BIGINT", "auction": "BIGINT", "price": "BIGINT", "note": "VARCHAR"},
+    _offers,
+)
 BIDS = Source("bids", {"at": "BIGINT", "n": "BIGINT", "auction": "BIGINT", "price": "BIGINT"}, _bids)
 
 _PER_PAGE = "SELECT window_start, window_end, page, COUNT(*) AS clicks, SUM(ms) AS total FROM"
@@ -329,6 +375,17 @@ _PEAKS = (
 _RUNNING = (
     "SELECT auction, n, price, SUM(price) OVER (PARTITION BY auction ORDER BY {time} {frame}) AS total, "
     "MAX(price) OVER (PARTITION BY auction ORDER BY {time} {frame}) AS most FROM quotes WHERE n >= 0"
+)
+_DEAREST = (
+    "SELECT b.auction, b.n, b.price FROM {tumble} AS b JOIN (SELECT MAX(price) AS most, window_start, window_end FROM {tumble} "
+    "GROUP BY window_start, window_end) AS m ON b.window_start = m.window_start AND b.window_end = m.window_end AND b.price = m.most"
+)
+_HOTTEST = (
+    "SELECT a.auction, a.n, a.window_end FROM (SELECT auction, COUNT(*) AS n, window_start, window_end FROM {hop} "
+    "GROUP BY auction, window_start, window_end) AS a JOIN (SELECT MAX(c.n) AS most, c.window_start, c.window_end FROM "
+    "(SELECT COUNT(*) AS n, window_start, window_end FROM {hop} GROUP BY auction, window_start, window_end) AS c "
+    "GROUP BY c.window_start, c.window_end) AS m "
+    "ON a.window_start = m.window_start AND a.window_end = m.window_end AND a.n >= m.most"
 )
 _TEN_ROWS = "ROWS BETWEEN 9 PRECEDING AND CURRENT ROW"
 
@@ -447,6 +504,30 @@ SHAPES = (
         records=lambda sizes: sizes.rank_records,
         outputs=lambda sizes: sizes.rank_records,
     ),
+    Shape(
+        "window_max_join",
+        (OFFERS,),
+        _DEAREST.format(tumble=f"TUMBLE(offers, SIZE {WINDOW_MS // 1000} SECONDS)"),
+        _DEAREST.format(
+            tumble=f"TABLE(TUMBLE(TABLE offers, DESCRIPTOR(ts), INTERVAL '{WINDOW_MS // 1000}' SECOND))"
+        ),
+        records=lambda sizes: sizes.window_records,
+        outputs=_dearest,
+    ),
+    Shape(
+        "window_hot_items",
+        (OFFERS,),
+        _HOTTEST.format(
+            hop=f"HOP(offers, SIZE {WINDOW_MS // 1000} SECONDS, ADVANCE BY {ADVANCE_MS // 1000} SECONDS)"
+        ),
+        _HOTTEST.format(
+            hop=f"TABLE(HOP(TABLE offers, DESCRIPTOR(ts), INTERVAL '{ADVANCE_MS // 1000}' SECOND, "
+            f"INTERVAL '{WINDOW_MS // 1000}' SECOND))"
+        ),
+        records=lambda sizes: sizes.window_records,
+        outputs=_hottest,
+        changelog=True,
+    ),
 )
 PEERED = (
     "projection",
@@ -457,4 +538,6 @@ PEERED = (
     "temporal_join",
     "match_recognize",
     "over",
+    "window_max_join",
+    "window_hot_items",
 )

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from confluent_kafka import Producer
@@ -27,6 +27,10 @@ SELECTS = {
     "once": f"SELECT n, n * 2 AS twice FROM numbers {SOURCE}",
     "windows": "SELECT window_start, window_end, g, COUNT(*) AS count, SUM(n) AS total "
     f"FROM TUMBLE(numbers, SIZE {WINDOW_MS // 1000} SECONDS) {SOURCE} GROUP BY window_start, window_end, g",
+    "last": "SELECT a.n, a.g, m.window_start FROM "
+    f"TUMBLE(numbers, SIZE {WINDOW_MS // 1000} SECONDS) AS a {SOURCE} JOIN (SELECT MAX(n) AS n, window_start, window_end FROM "
+    f"TUMBLE(numbers, SIZE {WINDOW_MS // 1000} SECONDS) {SOURCE} GROUP BY window_start, window_end) AS m "
+    "ON a.window_start = m.window_start AND a.window_end = m.window_end AND a.n = m.n",
 }
 """The queries that write into Kafka, by their relations."""
 
@@ -79,7 +83,7 @@ class SteadyProducer:
 
 
 class Workload:
-    """A filter and a window into Kafka, both exactly once, and a materialized view, over the same stream."""
+    """A filter, a window and a join of a window with its maximum into Kafka, exactly once, and a materialized view, over one stream."""
 
     def __init__(self, kafka: KafkaClient, door: RestDoor, name: str) -> None:
         self._kafka = kafka
@@ -98,6 +102,8 @@ class Workload:
                 {SELECTS["once"]} QUERY WITH ('query.name' = 'once{topic}');
             CREATE CHANGELOG windows WITH ('topic' = 'windows{topic}', {once}) AS
                 {SELECTS["windows"]} QUERY WITH ('query.name' = 'windows{topic}');
+            CREATE STREAM last WITH ('topic' = 'last{topic}', {once}) AS
+                {SELECTS["last"]} QUERY WITH ('query.name' = 'last{topic}');
             CREATE MATERIALIZED VIEW sums AS SELECT g, COUNT(*) AS count, SUM(n) AS total FROM numbers {source}
                 GROUP BY g QUERY WITH ('query.name' = 'sums{topic}');
             """
@@ -121,7 +127,7 @@ class Workload:
     @property
     def queries(self) -> list[str]:
         """The names of the queries."""
-        return [f"{relation}_{self._name}" for relation in ("once", "windows", "sums")]
+        return [f"{relation}_{self._name}" for relation in (*SELECTS, "sums")]
 
     def written(self) -> int:
         """Return how many records of the filter are committed."""
@@ -133,7 +139,12 @@ class Workload:
 
     def faults(self) -> list[str]:
         """Return missing and superfluous records as texts; empty when all is right."""
-        compared = [("filter", *self._filter()), ("windows", *self._windows()), ("view", *self._view())]
+        compared = [
+            ("filter", *self._filter()),
+            ("windows", *self._windows()),
+            ("last", *self._last()),
+            ("view", *self._view()),
+        ]
         return _differences(compared)
 
     def view_faults(self) -> list[str]:
@@ -142,7 +153,7 @@ class Workload:
 
     def missing(self) -> list[str]:
         """Return missing records as texts, whether or not others were repeated."""
-        compared = (("filter", *self._filter()), ("windows", *self._windows()))
+        compared = (("filter", *self._filter()), ("windows", *self._windows()), ("last", *self._last()))
         return [
             f"{name}: missing {_some(expected - seen)}"
             for name, expected, seen in compared
@@ -155,20 +166,33 @@ class Workload:
         return Counter((number, 2 * number) for number in range(self.producer.count)), seen
 
     def _windows(self) -> tuple[Counter[object], Counter[object]]:
-        """Return the windows that the watermark, the least of the partitions' last times, has passed."""
         windows: dict[tuple[int, int], list[int]] = {}
-        numbers = range(self.producer.count)
-        last = {partition_of(number): number for number in numbers}
-        watermark = record(min(last.values()))["t"]
-        for value in map(record, numbers):
-            start = value["t"] // WINDOW_MS * WINDOW_MS
-            if start + WINDOW_MS <= watermark:
-                windows.setdefault((start, value["g"]), []).append(value["n"])
+        for start, number in self._closed():
+            windows.setdefault((start, record(number)["g"]), []).append(number)
         values = [json.loads(value or "") for _, value in self._kafka.consume(f"windows_{self._name}")]
         return (
             Counter((_text(start), g, len(of), sum(of)) for (start, g), of in windows.items()),
             Counter((value["window_start"], value["g"], value["count"], value["total"]) for value in values),
         )
+
+    def _last(self) -> tuple[Counter[object], Counter[object]]:
+        last = dict(self._closed())
+        values = [json.loads(value or "") for _, value in self._kafka.consume(f"last_{self._name}")]
+        return (
+            Counter((_text(start), number, number % GROUPS) for start, number in last.items()),
+            Counter((value["window_start"], value["n"], value["g"]) for value in values),
+        )
+
+    def _closed(self) -> Iterator[tuple[int, int]]:
+        """Yield the start of the window and the number of each record whose window is closed: the watermark, the least of the partitions'
+        last times, has passed it."""
+        numbers = range(self.producer.count)
+        last = {partition_of(number): number for number in numbers}
+        watermark = record(min(last.values()))["t"]
+        for number in numbers:
+            start = record(number)["t"] // WINDOW_MS * WINDOW_MS
+            if start + WINDOW_MS <= watermark:
+                yield start, number
 
     def _view(self) -> tuple[Counter[object], Counter[object]]:
         groups: dict[int, list[int]] = {}

@@ -129,11 +129,10 @@ def analysed(spark: SparkSession, plan: physical.SparkPlan) -> None:
             case physical.IntervalJoin():
                 _joined(spark, step, set(), [])
             case physical.TopN():
-                rank = [f"1L AS {identifier(step.rank)}"] if step.rank else []
-                flag = {"signed": [SIGN], "upsert": [ENDED], "insert": []}[step.output]
-                for key in [*step.partition, *(order.column for order in step.order)]:
-                    assert key in spark.table(step.input).columns
-                _view(spark, step.id, step.input, [*_but(spark, step.input, {"__headrace_op"}), *rank, *flag])
+                _ranked(spark, step)
+            case physical.WindowExtremes():
+                assert {step.value, step.window} <= set(spark.table(step.input).columns)
+                _view(spark, step.id, step.input, _but(spark, step.input, {step.value}))
             case physical.MatchRecognize():
                 _matched(spark, step)
             case physical.OverAggregate():
@@ -176,6 +175,14 @@ def _joined(
     both = f"{step.left} l CROSS JOIN {step.right} r WHERE {step.condition or 'true'}"
     columns = [*(f"l.{name}" for name in left), *(f"r.{name}" for name in right), *time, *flags]
     spark.sql(f"SELECT {', '.join(columns)} FROM {both}").createOrReplaceTempView(step.id)
+
+
+def _ranked(spark: SparkSession, step: physical.TopN) -> None:
+    rank = [f"1L AS {identifier(step.rank)}"] if step.rank else []
+    flag = {"signed": [SIGN], "upsert": [ENDED], "insert": []}[step.output]
+    for key in [*step.partition, *(order.column for order in step.order)]:
+        assert key in spark.table(step.input).columns
+    _view(spark, step.id, step.input, [*_but(spark, step.input, {"__headrace_op"}), *rank, *flag])
 
 
 def _matched(spark: SparkSession, step: physical.MatchRecognize) -> None:

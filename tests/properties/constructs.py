@@ -291,6 +291,40 @@ WINDOWS = (
         f"SELECT a.window_start, a.window_end, a.k, a.n, b.n AS m FROM ({_windowed(10)}) a JOIN ({_windowed(10, 'r')}) b "
         "ON a.window_start = b.window_start AND a.k = b.k",
     ),
+    Template(
+        "window_max_join",
+        "SELECT a.window_start AS window_start, m.window_end AS window_end, a.k, a.v, a.d, a.t, m.most FROM "
+        f"TUMBLE(s, SIZE 10 SECONDS) AS a {_S} JOIN (SELECT MAX(v) AS most, window_start, window_end FROM TUMBLE(s, SIZE 10 SECONDS) {_S} "
+        "GROUP BY window_start, window_end) AS m ON a.window_start = m.window_start AND a.window_end = m.window_end AND a.v = m.most",
+        "SELECT b AS window_start, b + INTERVAL 10 SECOND AS window_end, k, v, d, t, most FROM "
+        f"(SELECT *, {window(10)} AS b FROM s) JOIN (SELECT {window(10)} AS c, MAX(v) AS most FROM s GROUP BY ALL) ON b = c AND v = most",
+        exactly_once=True,
+    ),
+    Template(
+        "window_min_join",
+        "SELECT m.window_start AS window_start, m.window_end AS window_end, a.k, a.n, m.least FROM "
+        "(SELECT MIN(n) AS least, window_start, window_end FROM (SELECT k, COUNT(*) AS n, window_start, window_end FROM "
+        f"HOP(s, SIZE 20 SECONDS, ADVANCE BY 10 SECONDS) {_S} GROUP BY k, window_start, window_end) GROUP BY window_start, window_end) "
+        "AS m JOIN (SELECT window_start, window_end, k, COUNT(*) AS n FROM "
+        f"HOP(s, SIZE 20 SECONDS, ADVANCE BY 10 SECONDS) {_S} GROUP BY window_start, window_end, k) AS a "
+        "ON a.window_start = m.window_start AND a.window_end = m.window_end AND a.n <= m.least WHERE a.k <> 'k1'",
+        "WITH hops AS (SELECT w, k, COUNT(*) AS n FROM "
+        f"(SELECT k, {window(10)} - INTERVAL 10 SECOND AS w FROM s UNION ALL SELECT k, {window(10)} AS w FROM s) GROUP BY ALL) "
+        "SELECT a.w AS window_start, a.w + INTERVAL 20 SECOND AS window_end, k, n, least FROM hops AS a "
+        "JOIN (SELECT w, MIN(n) AS least FROM hops GROUP BY ALL) AS m ON a.w = m.w AND n <= least WHERE k <> 'k1'",
+        exactly_once=True,
+    ),
+    _changelog(
+        "window_of_max_join",
+        "SELECT window_start, window_end, COUNT(*) AS n, SUM(most) AS total FROM TUMBLE((SELECT a.k, m.most FROM "
+        f"({_TUMBLED}) AS a JOIN (SELECT window_end, window_start, MAX(n) AS most FROM ({_TUMBLED}) GROUP BY window_start, window_end) "
+        "AS m ON a.window_start = m.window_start AND a.window_end = m.window_end AND a.n = m.most), SIZE 30 SECONDS) "
+        "GROUP BY window_start, window_end",
+        "SELECT time_bucket(INTERVAL 30 SECOND, a.window_start) AS window_start, time_bucket(INTERVAL 30 SECOND, a.window_start) + "
+        f"INTERVAL 30 SECOND AS window_end, COUNT(*) AS n, SUM(most) AS total FROM ({_windowed(10)}) AS a JOIN "
+        f"(SELECT window_start, MAX(n) AS most FROM ({_windowed(10)}) GROUP BY ALL) AS m ON a.window_start = m.window_start AND n = most "
+        "GROUP BY ALL",
+    ),
     _changelog(
         "window_of_join",
         "SELECT window_start, window_end, COUNT(*) AS n FROM TUMBLE((SELECT a.k, a.v FROM s a "

@@ -571,6 +571,27 @@ class TopN(LogicalNode):
         return (*self.input.sources, SourceColumns(RANK_SOURCE, place, hidden=False))
 
 
+@dataclass(frozen=True)
+class WindowExtremes(LogicalNode):
+    """The rows of `input` whose `value` is the MAX or MIN (`function`) of their time window; beside each row the `items`, under `alias`.
+
+    It replaces a join of `input` with a group for each of its own windows; with `leads` the group is on the left.
+    """
+
+    input: LogicalNode
+    function: Literal["MAX", "MIN"]
+    value: Expression
+    alias: str
+    items: tuple[Item, ...]
+    leads: bool = False
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def sources(self) -> tuple[SourceColumns, ...]:
+        group = SourceColumns(self.alias, Schema(tuple(item.column for item in self.items)), hidden=False)
+        return (group, *self.input.sources) if self.leads else (*self.input.sources, group)
+
+
 OVER_SOURCE = f"{PREFIX}over"
 
 

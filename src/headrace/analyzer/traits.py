@@ -41,6 +41,7 @@ from headrace.analyzer.logical import (
     TopN,
     Union,
     Unnest,
+    WindowExtremes,
     WindowKind,
     walk,
 )
@@ -365,6 +366,27 @@ def ranks_windows(node: TopN) -> bool:
     )
 
 
+def closes_at_once(node: LogicalNode) -> bool:
+    """True if all rows of a time window come together: they are the groups of the window, which come when the watermark has passed it."""
+    while isinstance(node, Subquery | Project | Filter):
+        node = node.input
+    return isinstance(node, Aggregate) and bool(window_groups(node))
+
+
+def _window_extremes(node: WindowExtremes) -> Traits:
+    """Return the traits of the rows; the bounds of the window are columns of the left side, as of the join that the node is."""
+    below = traits(node.input)
+
+    def bound(place: Place | None) -> Place | None:
+        if not node.leads:
+            return place
+        return next(
+            ((node.alias, item.name) for item in node.items if place_of(item.expression) == place), None
+        )
+
+    return Traits(INSERTS, below.key, below.timed, bound(below.window), bound(below.window_start))
+
+
 def _match_recognize(node: MatchRecognize) -> Traits:
     """Return the traits of matches: a match stays, and has the time of a row of its; WITHIN bounds how long it waits."""
     return Traits(timed=not node.waits or node.within_ms is not None)
@@ -392,6 +414,7 @@ DERIVED: dict[type[LogicalNode], Callable[[Any], Traits]] = {
     Project: _project,
     Aggregate: _aggregate,
     TopN: _top_n,
+    WindowExtremes: _window_extremes,
     MatchRecognize: _match_recognize,
     OverAggregate: _below,
     Union: _union,

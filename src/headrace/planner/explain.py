@@ -33,6 +33,7 @@ from headrace.analyzer.logical import (
     TopN,
     Union,
     Unnest,
+    WindowExtremes,
     expressions,
 )
 from headrace.analyzer.logical import walk as nodes
@@ -45,6 +46,7 @@ from headrace.planner import physical
 from headrace.planner.display import SHOWN
 from headrace.planner.modes import Materialize, Mode, Normalize, Operator
 from headrace.planner.plan import placed
+from headrace.planner.rules import rewritten
 from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink
 from headrace.planner.snapshot import compile_snapshot
 from headrace.planner.state import State, needs_event_time, states, warning
@@ -67,7 +69,7 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
     lines += _functions(logical)
     if operator is not None and plan is not None:
         ttl_ms = logical.properties.state_ttl_ms
-        lines += _sources(logical, uses_time=needs_event_time(operator, ttl_ms))
+        lines += _sources(rewritten(logical), uses_time=needs_event_time(operator, ttl_ms))
         lines += _state(states(operator, ttl_ms))
         lines += ["", "Operators:", *_operators(operator, 1)]
         lines += ["", "Spark plan:", *_steps(plan)]
@@ -301,6 +303,11 @@ def _top_n(node: TopN) -> str:
     )
 
 
+def _window_extremes(node: WindowExtremes) -> str:
+    extreme = f"{node.function}({SHOWN.bare(node.value)}) AS {printed(node.alias)}"
+    return f"WindowExtremes {extreme}, in place of a join of the input with itself: it is computed once"
+
+
 def _line(node: LogicalNode) -> str:
     match node:
         case Scan():
@@ -328,6 +335,8 @@ def _line(node: LogicalNode) -> str:
             return f"Join {node.kind.value}{on}{_residual(node)}"
         case TopN():
             return _top_n(node)
+        case WindowExtremes():
+            return _window_extremes(node)
         case MatchRecognize():
             partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
             within = f" within {duration_text(node.within_ms)}" if node.within_ms is not None else ""
@@ -491,6 +500,8 @@ def step_text(step: physical.Step) -> str:
             return f"group {step.input} by {', '.join(step.keys) or 'nothing'}, with deletions"
         case physical.ChangelogJoin():
             return f"{step.how} join of {step.left} with {step.right}, with deletions"
+        case physical.WindowExtremes():
+            return f"the rows of {step.input} with the {step.function} of {step.value} in each {step.window}"
         case physical.TopN():
             return _first(step)
         case physical.MatchRecognize():

@@ -33,6 +33,7 @@ from headrace.analyzer.logical import (
     TopN,
     Union,
     Unnest,
+    WindowExtremes,
     walk,
 )
 from headrace.analyzer.traits import Traits, place_of, ranks_windows, traits, window_groups
@@ -237,6 +238,10 @@ def _top_n(node: TopN, accepted: _Accepted) -> Operator:
     return Operator(node, Mode.UPSERT if upserts else Mode.SIGNED, node_traits, (below,))
 
 
+def _window_extremes(node: WindowExtremes, _accepted: _Accepted) -> Operator:
+    return Operator(node, Mode.INSERT, traits(node), (place(node.input, Mode.INSERT),))
+
+
 def _match_recognize(node: MatchRecognize, _accepted: _Accepted) -> Operator:
     return Operator(
         node, Mode.INSERT, traits(node), (_timed(node.input, "MATCH_RECOGNIZE takes a STREAM", node.span),)
@@ -279,6 +284,7 @@ _PLACED: dict[type[LogicalNode], Callable[[Any, _Accepted], Operator]] = {
     LookupJoin: _lookup_join,
     RegularJoin: _regular_join,
     TopN: _top_n,
+    WindowExtremes: _window_extremes,
     MatchRecognize: _match_recognize,
     OverAggregate: _over_aggregate,
     Union: _union,

@@ -337,6 +337,20 @@ class TopN(_Data):
     function: Literal["row_number", "rank", "dense_rank"] = "row_number"
 
 
+class WindowExtremes(_Data):
+    """The rows whose `value` is the greatest (`max`) or the least (`min`) of their `window`, without that column.
+
+    All rows of a window come in one batch, so that there is no state. A NULL is no value.
+    """
+
+    step: Literal["window_extremes"] = "window_extremes"
+    id: str
+    input: str
+    function: Literal["max", "min"]
+    value: str
+    window: str = ROW_TIME
+
+
 class PatternVariable(_Data):
     """Takes from `least` to `most` rows (None: any number) for which `condition` is true, Spark SQL over the names of navigations
     (None: any row); `greedy`: all that it can, else as few as possible."""
@@ -561,6 +575,7 @@ Step = Annotated[
     | ChangelogAggregate
     | ChangelogJoin
     | TopN
+    | WindowExtremes
     | MatchRecognize
     | OverAggregate
     | Spool

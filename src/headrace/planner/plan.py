@@ -22,6 +22,7 @@ from headrace.analyzer.logical import (
     QueryProperties,
     ToChangelog,
     Union,
+    WindowExtremes,
     walk,
 )
 from headrace.analyzer.plan import LogicalPlan
@@ -315,7 +316,9 @@ class Planner:
 
 def _needs_final_rows(node: LogicalNode) -> bool:
     """True of windows, and of an operator of ours that would read the updated groups of Spark's."""
-    return isinstance(node, ToChangelog) or (isinstance(node, Aggregate) and bool(window_groups(node)))
+    return isinstance(node, ToChangelog | WindowExtremes) or (
+        isinstance(node, Aggregate) and bool(window_groups(node))
+    )
 
 
 def _without_limit(root: LogicalNode) -> tuple[LogicalNode, int | None]:

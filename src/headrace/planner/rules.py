@@ -32,6 +32,7 @@ from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.typing import has_approximate
 from headrace.core.internal_columns import PREFIX
 from headrace.core.types import BIGINT, INTEGER, Array
+from headrace.planner.window_extremes import window_extremes
 
 Rule = Callable[[LogicalNode], LogicalNode]
 
@@ -104,7 +105,7 @@ def filter_before_join(node: LogicalNode) -> LogicalNode:
     return Filter(moved, conjunction(above)) if above else moved
 
 
-RULES: tuple[Rule, ...] = (distinct_union_as_groups, filter_before_join)
+RULES: tuple[Rule, ...] = (distinct_union_as_groups, filter_before_join, window_extremes)
 
 
 def rewritten(logical: LogicalPlan) -> LogicalPlan:

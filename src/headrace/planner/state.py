@@ -18,10 +18,17 @@ from headrace.analyzer.logical import (
     TimeWindow,
     ToChangelog,
     TopN,
+    WindowExtremes,
     walk,
 )
 from headrace.analyzer.over_aggregates import frame_of
-from headrace.analyzer.traits import joins_windows, ranks_windows, session_of, window_groups
+from headrace.analyzer.traits import (
+    closes_at_once,
+    joins_windows,
+    ranks_windows,
+    session_of,
+    window_groups,
+)
 from headrace.core.names import printed
 from headrace.planner.display import SHOWN
 from headrace.planner.modes import Materialize, Mode, Normalize, Operator, operators
@@ -114,6 +121,9 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
             )
             partition = ", ".join(map(SHOWN.bare, node.partition_by))
             return state("Top-N", contents, lived, of=f" by {partition}" if partition else "")
+        case WindowExtremes() if not closes_at_once(node.input):
+            contents = f"the rows with the {node.function} of each open window"
+            return state(f"window {node.function}", contents, WINDOWS_END, waits=True)
         case MatchRecognize():
             return _matches(node, ttl_ms, operator)
         case ToChangelog() if operator.inputs[0].mode is Mode.UPSERT:

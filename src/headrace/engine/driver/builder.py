@@ -444,6 +444,13 @@ def _top_n(work: Build, step: physical.TopN) -> DataFrame:
     return DataFrame(ranked, work.session)
 
 
+def _window_extremes(work: Build, step: physical.WindowExtremes) -> DataFrame:
+    rows = _operators(work).WindowExtremes.rows(
+        work.frames[step.input]._jdf, step.function, step.value, step.window
+    )
+    return DataFrame(rows, work.session)
+
+
 def _match_recognize(work: Build, step: physical.MatchRecognize) -> DataFrame:
     operators = _operators(work)
     pattern = [
@@ -579,6 +586,7 @@ BUILDERS: dict[str, Callable[[Build, Any], DataFrame]] = {
     "changelog_aggregate": _changelog_aggregate,
     "changelog_join": _changelog_join,
     "top_n": _top_n,
+    "window_extremes": _window_extremes,
     "match_recognize": _match_recognize,
     "over_aggregate": _over_aggregate,
     "spool": _spool,

@@ -29,8 +29,19 @@ from headrace.analyzer.logical import (
     TopN,
     Union,
     Unnest,
+    WindowExtremes,
 )
-from headrace.planner.lowering import aggregates, changes, joins, over, patterns, selects, sources, top_n
+from headrace.planner.lowering import (
+    aggregates,
+    changes,
+    joins,
+    over,
+    patterns,
+    selects,
+    sources,
+    top_n,
+    window_extremes,
+)
 from headrace.planner.lowering.fragments import Fragment, Rows
 from headrace.planner.modes import Materialize, Normalize
 
@@ -48,6 +59,7 @@ FRAGMENTS: Mapping[type[LogicalNode], Callable[..., Fragment]] = {
     LookupJoin: joins.lookup_join,
     RegularJoin: joins.regular_join,
     TopN: top_n.top_n,
+    WindowExtremes: window_extremes.window_extremes,
     MatchRecognize: patterns.match_recognize,
     OverAggregate: over.over_aggregate,
     Normalize: changes.normalized,

@@ -6,11 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.analyzer.expressions import ColumnReference, Expression, Star, aggregates, with_operands
-from headrace.analyzer.logical import WINDOW_END, WINDOW_START, WINDOW_TIME, Aggregate
+from headrace.analyzer.logical import (
+    WINDOW_END,
+    WINDOW_START,
+    WINDOW_TIME,
+    Aggregate,
+    LogicalNode,
+)
 from headrace.analyzer.traits import place_of, traits, window_groups
 from headrace.core.internal_columns import DELETED, OP, PREFIX, ROW_TIME, WINDOW
 from headrace.planner import physical
-from headrace.planner.lowering.context import ADDED, Lowering, Wants, places
+from headrace.planner.lowering.context import ADDED, Lowering, Needed, Wants, places
 from headrace.planner.lowering.fragments import Fragment, Rows, exact, indented, select
 from headrace.planner.lowering.selects import UNSELECTED_KEY, select_list
 from headrace.planner.modes import Mode, Operator
@@ -51,17 +57,11 @@ def _expressions(node: Aggregate) -> list[Expression]:
 def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
     """Lower groups of time windows: each is emitted once, when the watermark has passed its window's end."""
     fragment = low.fragment(operator.inputs[0], places(*node.group_by, *_expressions(node)))
-    keys: list[str] = []
-    if fragment.windows:
-        alias = next(iter(fragment.windows))
-        window = f"{identifier(alias)}.{identifier(WINDOW)}"
-        hidden, time = f"{window} AS {identifier(WINDOW)}", f"window_time({identifier(WINDOW)})"
-    else:
-        # The bounds are columns that came from elsewhere: the moment before the window's end is the group's event time.
-        fragment = _at_window_end(low, node, fragment)
-        window = fragment.hidden.time or ""
-        hidden, time = f"{window} AS {identifier(WINDOW)}", identifier(WINDOW)
-    keys.append(window)
+    fragment, window, time = window_key(
+        low, node.input, fragment, places(*node.group_by, *_expressions(node))
+    )
+    hidden = f"{window} AS {identifier(WINDOW)}"
+    keys = [window]
     sql = fragment.sql()
     for key in node.group_by:
         place = place_of(key)
@@ -84,9 +84,21 @@ def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
     return Rows(text, Mode.INSERT, fragment.inputs, timed=timed)
 
 
-def _at_window_end(low: Lowering, node: Aggregate, fragment: Fragment) -> Fragment:
-    needed = places(*node.group_by, *_expressions(node))
-    end = traits(node.input).window
+def window_key(
+    low: Lowering, node: LogicalNode, fragment: Fragment, needed: Needed
+) -> tuple[Fragment, str, str]:
+    """Return the fragment of rows with time windows, their window as a key of groups, and the event time of a group with that key as
+    `WINDOW`."""
+    if fragment.windows:
+        alias = next(iter(fragment.windows))
+        return fragment, f"{identifier(alias)}.{identifier(WINDOW)}", f"window_time({identifier(WINDOW)})"
+    # The bounds are columns that came from elsewhere: the moment before the window's end is the group's event time.
+    fragment = _at_window_end(low, node, fragment, needed)
+    return fragment, fragment.hidden.time or "", identifier(WINDOW)
+
+
+def _at_window_end(low: Lowering, node: LogicalNode, fragment: Fragment, needed: Needed) -> Fragment:
+    end = traits(node).window
     if end is None:
         return fragment
     time = f"({fragment.column(*end)} - INTERVAL '0.000001' SECOND)"

@@ -118,6 +118,11 @@ class Lowering:
 
     def structs(self, name: str, fragment: Fragment, needed: Needed, more: Sequence[str] = ()) -> str:
         """Return a fragment as a step with a STRUCT for each source, of the columns that are needed."""
+        return self._cut(name, fragment, [*self.struct_columns(fragment, needed), *more])
+
+    @staticmethod
+    def struct_columns(fragment: Fragment, needed: Needed) -> list[str]:
+        """Return a STRUCT for each source of a fragment, of the columns that are needed."""
         columns = []
         for source in fragment.sources:
             names = [column for alias, column in needed if alias == source.alias]
@@ -126,7 +131,7 @@ class Lowering:
             parts = [f"{fragment.column(source.alias, column)} AS {identifier(column)}" for column in ordered]
             if parts:
                 columns.append(f"struct({', '.join(parts)}) AS {identifier(source.alias)}")
-        return self._cut(name, fragment, [*columns, *more])
+        return columns
 
     def _cut(self, name: str, fragment: Fragment, columns: list[str]) -> str:
         hidden = self.hidden(fragment)

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.headrace.{DelayedWatermark, DelayedWatermarkExec, FunctionCallStrategy, SparkInternals, TakeCallsOut}
 
 /** Extensions for `spark.sql.extensions`: they plan the watermark nodes of [[PartitionWatermark]] and the joins whose
-  * watermark is behind, group the rows of a HOP by slices, close windows in the batch that is past them, call functions
+  * watermark is behind, and [[WindowExtremes]], group the rows of a HOP by slices, close windows in the batch that is past them, call functions
   * of users in batches, fill in the watermark of a batch, and add the functions that read records. Other nodes do not change.
   */
 final class HeadraceExtensions extends SparkSessionExtensionsProvider {
@@ -15,6 +15,7 @@ final class HeadraceExtensions extends SparkSessionExtensionsProvider {
     extensions.injectPlannerStrategy(_ => PartitionWatermarkStrategy)
     extensions.injectPlannerStrategy(_ => DelayedWatermarkStrategy)
     extensions.injectPlannerStrategy(_ => FunctionCallStrategy)
+    extensions.injectPlannerStrategy(_ => ExtremesOfBatchStrategy)
     extensions.injectPostHocResolutionRule(_ => TakeCallsOut)
     extensions.injectColumnar(_ => SlicedWindows)
     extensions.injectColumnar(_ => PromptWindows)

@@ -275,6 +275,8 @@ private[spark] object RecordFunctions {
       UserFunctionCall(UserFunctions.get(id.toString), arguments)(RowCounts.registered())
     },
     function("headrace_current_watermark") { case Seq() => CurrentWatermark() },
+    function("headrace_rows_of_max") { case Seq(value, row) => RowsOfExtreme(value, row, greatest = true) },
+    function("headrace_rows_of_min") { case Seq(value, row) => RowsOfExtreme(value, row, greatest = false) },
     function("headrace_of_batch") { case Seq(number) => OfBatch(number) },
     function("headrace_printf") { case arguments if arguments.nonEmpty => FormatText(arguments) },
     static("headrace_truncate", "truncated", StringType, StringType, IntegerType),

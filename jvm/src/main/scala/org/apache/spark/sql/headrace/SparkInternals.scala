@@ -77,6 +77,17 @@ object SparkInternals {
     classic.Dataset.ofRows(rows.sparkSession, mark(rows.logicalPlan))
   }
 
+  /** The column `name` of `df` as its plan has it. */
+  def attribute(df: DataFrame, name: String): Attribute =
+    df.asInstanceOf[classic.DataFrame].logicalPlan.output.find(_.name == name).getOrElse(
+      throw new IllegalArgumentException(s"expected the column $name, found ${df.columns.mkString(", ")}"))
+
+  /** The rows of the node that `above` makes over the plan of `df`. */
+  def over(df: DataFrame, above: LogicalPlan => LogicalPlan): DataFrame = {
+    val rows = df.asInstanceOf[classic.DataFrame]
+    classic.Dataset.ofRows(rows.sparkSession, above(rows.logicalPlan))
+  }
+
   /** The metadata key by which Spark knows an event-time column; its value is the delay in ms. */
   val DelayKey: String = EventTimeWatermark.delayKey
 

@@ -1,0 +1,1 @@
+CREATE STREAM latest AS SELECT f.carrier, f.delay, m.most, m.window_end FROM TUMBLE(flights, SIZE 10 SECONDS) AS f JOIN (SELECT MAX(delay) AS most, window_start, window_end FROM TUMBLE(flights, SIZE 10 SECONDS) GROUP BY window_start, window_end) AS m ON f.window_start = m.window_start AND f.window_end = m.window_end AND f.delay = m.most WHERE f.distance > 100;
