@@ -28,7 +28,7 @@ from headrace.catalog import (
     upgrade,
 )
 from headrace.catalog.access import FutureGrant, Grant, Privilege
-from headrace.catalog.audit import AuditLog
+from headrace.catalog.audit import AuditLog, FollowedAuditLog
 from headrace.catalog.events import Event
 from headrace.catalog.keys import KEY_FILE, FileKeys, KeySource
 from headrace.catalog.kinds.alert import ALERT
@@ -174,7 +174,7 @@ class Catalog:
                 upgrade.refuse_other(followed)
                 followed.refresh()
             _refuse_foreign_key(followed.state, box)
-            return Catalog(followed, keys, box), followed.refresh
+            return Catalog(followed, keys, box, FollowedAuditLog(followed, lease)), followed.refresh
         except BaseException:
             followed.close()
             raise
