@@ -229,7 +229,7 @@ class Follower(Storage):
 
     def refresh(self) -> None:
         """Read the state, as it is between two transactions of the leader. Raises ExternalError 57015."""
-        with self._reading():
+        with self.transaction():
             state = self._load(self)
         self._state = state
         self.committed.notify()

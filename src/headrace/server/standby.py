@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, cast
 
+import structlog
 from fastapi import FastAPI
 
 from headrace.catalog import identity
@@ -31,11 +32,13 @@ from headrace.statements.registry import only_reads_catalog
 if TYPE_CHECKING:
     from headrace.engine.engine import Engine
 
+log = structlog.get_logger()
+
 REFRESH_S = 1.0
 REFRESH_SHARE = 10
 """A catalog that takes long to read is read less often: for a tenth of the time at most."""
 OUTAGE_S = 10.0
-"""Time without an answer of the database after which reads are refused."""
+"""Time without a new state of the catalog after which reads are refused."""
 
 
 @asynccontextmanager
@@ -97,7 +100,7 @@ class Freshness:
         if time.monotonic() > self._until:
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
-                f"the catalog's database has not answered this server for {OUTAGE_S:.0f} s",
+                f"this server has not been able to read the catalog for {OUTAGE_S:.0f} s",
                 hint="Try again, or connect to the server that leads.",
             )
 
@@ -128,9 +131,14 @@ async def _refresh_always(refresh: Callable[[], None], freshness: Freshness) -> 
     while True:
         before = time.monotonic()
         pause_s = REFRESH_S
-        # Logged by the storage. Until the database answers, users are those of the last state.
-        with suppress(ExternalError):
+        # Until the catalog can be read, users are those of the last state.
+        try:
             await asyncio.to_thread(refresh)
             pause_s = max(REFRESH_S, REFRESH_SHARE * (time.monotonic() - before))
             freshness.extend(pause_s)
+        except ExternalError:
+            pass  # logged by the storage
+        except Exception as error:
+            # Such as a catalog that a leader of another release has upgraded.
+            log.exception("catalog_not_read", reason=str(error))
         await asyncio.sleep(pause_s)

@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import insert
+from sqlalchemy import column, insert, table, update
 from sqlalchemy.exc import DBAPIError
 from structlog.testing import capture_logs
 
-from headrace.catalog import identity, tables
+from headrace.catalog import identity, tables, upgrade
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.keys import GivenKeys
 from headrace.catalog.lease import Lease
@@ -316,6 +316,29 @@ async def test_reads_are_refused_if_the_state_is_too_old(pair: Pair, monkeypatch
     monkeypatch.setattr(standby, "OUTAGE_S", -60.0)
     async with _standby(pair) as run:
         assert (await run("LIST DATABASES"))["sqlState"] == "57015"
+
+
+async def test_a_catalog_that_another_release_has_upgraded_is_not_read(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "OUTAGE_S", 0.5)
+    revision = upgrade.HEAD
+
+    def change(version: str) -> None:
+        with pair.catalog._storage.transaction():
+            pair.catalog._storage.execute(
+                update(table("alembic_version", column("version_num"))).values(version_num=version)
+            )
+
+    async with _standby(pair) as run:
+        # The state is read again when the catalog has its revision again.
+        for version, state in (("later", "57015"), (revision, "00000")):
+            change(version)
+            for _ in range(1000):
+                if (answer := await run("LIST DATABASES"))["sqlState"] == state:
+                    break
+                await asyncio.sleep(0.01)
+            assert answer["sqlState"] == state
 
 
 async def test_its_users_are_those_of_the_leader(pair: Pair) -> None:
