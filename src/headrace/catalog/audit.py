@@ -13,13 +13,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
+import structlog
 from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from headrace.catalog import tables
+from headrace.catalog.lease import Lease, not_leading
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment
+
+log = structlog.get_logger()
 
 QUEUE_MAX = 10_000
 """So many events may wait to be written. Statements wait for room then; refusals of whoever is not signed in are counted only."""
@@ -211,6 +215,32 @@ class AuditLog:
         self._newest += 1
         self._waiting[self._newest] = entry
         return self._newest
+
+
+class FollowedAuditLog(AuditLog):
+    """The audit log on a server that stands by, which may not write it: events are in the log of that server, without statements."""
+
+    def __init__(self, storage: Storage, lease: Lease) -> None:
+        super().__init__(storage)
+        self._lease = lease
+
+    def record(self, entry: AuditEntry) -> None:
+        """Log the event."""
+        log.info(
+            "audit_event",
+            audited=entry.event.value,
+            outcome=entry.outcome.value,
+            user=entry.user,
+            role=entry.role,
+            address=entry.address,
+            sqlstate=entry.sqlstate,
+            statement_id=entry.statement_id,
+            detail=entry.detail,
+        )
+
+    def read(self, _most: int, _conditions: Sequence[AuditCondition] = ()) -> NoReturn:
+        """Raise ExternalError 57P03: the leader has events that it has not written yet."""
+        raise not_leading(self._lease.leader)
 
 
 def _is_polling(entry: AuditEntry) -> bool:

@@ -28,7 +28,7 @@ from headrace.catalog import (
     upgrade,
 )
 from headrace.catalog.access import FutureGrant, Grant, Privilege
-from headrace.catalog.audit import AuditLog
+from headrace.catalog.audit import AuditLog, FollowedAuditLog
 from headrace.catalog.events import Event
 from headrace.catalog.keys import KEY_FILE, FileKeys, KeySource
 from headrace.catalog.kinds.alert import ALERT
@@ -166,15 +166,21 @@ class Catalog:
     @staticmethod
     def follow(url: str, keys: KeySource, lease: Lease) -> tuple[Catalog, Callable[[], None]]:
         """Return the catalog that another server writes, read only, and a function that reads it again, which may raise ExternalError
-        57015. Raises as `open`, and UserError 0A000 for a catalog of another revision."""
+        57015 and UserError 0A000. Raises as `open`, and UserError 0A000 for a catalog of another revision."""
         followed = storage.Follower(url, load, lease)
+
+        def refresh() -> None:
+            with followed.transaction():
+                # The server that leads may have upgraded it.
+                upgrade.refuse_other(followed)
+                followed.refresh()
+
         try:
             box = SecretBox(keys.read())
             with storage.readable(Path(), url):
-                upgrade.refuse_other(followed)
-                followed.refresh()
+                refresh()
             _refuse_foreign_key(followed.state, box)
-            return Catalog(followed, keys, box), followed.refresh
+            return Catalog(followed, keys, box, FollowedAuditLog(followed, lease)), refresh
         except BaseException:
             followed.close()
             raise

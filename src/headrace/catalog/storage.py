@@ -220,7 +220,8 @@ class Draft(Storage):
 
 
 class Follower(Storage):
-    """State of a catalog that another server writes: `refresh` reads it again. Each transaction raises ExternalError 57P03."""
+    """State of a catalog that another server writes: `refresh` reads it again. A transaction only reads: each write raises ExternalError
+    57P03."""
 
     def __init__(self, url: str, load: Callable[[Storage], CatalogState], lease: Lease) -> None:
         super().__init__(connections(url), load)
@@ -228,31 +229,36 @@ class Follower(Storage):
 
     def refresh(self) -> None:
         """Read the state, as it is between two transactions of the leader. Raises ExternalError 57015."""
-        with self._reading():
+        with self.transaction():
             state = self._load(self)
         self._state = state
         self.committed.notify()
 
-    def transaction(self) -> NoReturn:
-        """Raise ExternalError 57P03."""
-        raise not_leading(self._followed.leader)
-
-    def rows(self, query: Select[Any]) -> list[RowMapping]:
-        """Return the rows of a query, in a new connection unless this thread is reading the state."""
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Read as of one moment, in a new connection unless this thread has one. The state is that of the last `refresh`."""
         with nullcontext() if self._writer == threading.get_ident() else self._reading():
-            return list(self._connected.execute(query).mappings())
+            yield
+
+    @property
+    def connection(self) -> NoReturn:
+        """Raise ExternalError 57P03: connections are for writes."""
+        raise not_leading(self._followed.leader)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         with self._lock:
             self._writer = threading.get_ident()
+            self._draft = self._state
             try:
-                self._connection = self._engine.connect().execution_options(isolation_level="REPEATABLE READ")
+                self._connection = self._engine.connect().execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
                 yield
             except (OperationalError, InterfaceError) as error:
                 raise _unavailable(error) from error
             finally:
-                self._writer = None
+                self._draft = self._writer = None
                 self._disconnect()
 
 

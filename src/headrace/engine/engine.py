@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import datetime
 import shutil
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 import structlog
 
@@ -56,7 +53,8 @@ from headrace.engine.savepoints import Manifest, Savepoints
 from headrace.engine.sizes import memory_mb, pool_resources, refuse_beyond_memory
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.views.opening import open_views
-from headrace.engine.views.store import ABANDONED, PURGE_INTERVAL_S, READER_THREADS
+from headrace.engine.views.readers import Readers
+from headrace.engine.views.store import PURGE_INTERVAL_S
 from headrace.planner.physical import SparkPlan
 from headrace.planner.placement import placed_on
 
@@ -116,7 +114,7 @@ class Engine:
             catalog, settings, self._drivers, self._checkpoints, self.functions
         )
         self._applying: set[asyncio.Task[None]] = set()
-        self._reading: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._readers = Readers(self.views.readers)
         self._stopping = asyncio.Event()
         self._chores: list[asyncio.Task[None]] = []
 
@@ -276,26 +274,7 @@ class Engine:
     async def read_views(self, user: str, read: Callable[[], T]) -> T:
         """Call `read`, which queries the views, in one of their readers. A user has all of these but one at a time. If the caller is
         cancelled, the query ends within a second."""
-        turns = self._reading.get(user)
-        if turns is None:
-            turns = self._reading[user] = asyncio.Semaphore(READER_THREADS - 1)
-        await turns.acquire()
-        is_abandoned, context = threading.Event(), contextvars.copy_context()
-        context.run(ABANDONED.set, is_abandoned)
-        reading = asyncio.get_running_loop().run_in_executor(self.views.readers, context.run, read)
-
-        def finished(done: asyncio.Future[T]) -> None:
-            # Not before: a user who cancels would otherwise have more readers than others.
-            turns.release()
-            if not done.cancelled():
-                done.exception()
-
-        reading.add_done_callback(finished)
-        try:
-            return await asyncio.shield(reading)
-        except asyncio.CancelledError:
-            is_abandoned.set()
-            raise
+        return await self._readers.read(user, read)
 
     def progress(self, query_id: str) -> QueryMetrics | None:
         """Return the metrics of a continuous query: its last batch, with sums since the server started; None before the first."""

@@ -1,4 +1,5 @@
-"""A server that stands by: it follows the catalog that another server writes, and refuses statements with the address of the leader."""
+"""A server that stands by: it follows the catalog that another server writes, answers statements that only read the catalog, and refuses
+all others with the address of the leader."""
 
 from __future__ import annotations
 
@@ -7,31 +8,37 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import structlog
 from fastapi import FastAPI
 
 from headrace.catalog import identity
-from headrace.catalog.audit import AuditEntry
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.lease import Lease, not_leading
-from headrace.catalog.objects import Principal
-from headrace.core.context import SessionContext
 from headrace.core.errors import ExternalError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine.following import FollowingEngine
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
 from headrace.server.sharing import check_catalog
 from headrace.server.wiring import keys_of, may_read_metrics
-from headrace.statements.language import Language, language
+from headrace.session import StatementService
+from headrace.sql.ast import Statement
+from headrace.statements.base import Execution, Outcome, Services
+from headrace.statements.registry import only_reads_catalog
+
+if TYPE_CHECKING:
+    from headrace.engine.engine import Engine
 
 log = structlog.get_logger()
 
 REFRESH_S = 1.0
 REFRESH_SHARE = 10
 """A catalog that takes long to read is read less often: for a tenth of the time at most."""
+OUTAGE_S = 10.0
+"""Time without a new state of the catalog after which reads are refused."""
 
 
 @asynccontextmanager
@@ -45,22 +52,26 @@ async def standing_by(settings: Settings, lease: Lease) -> AsyncIterator[FastAPI
         raise RuntimeError("the settings were not checked")
     url = settings.catalog_url.get_secret_value()
     catalog, refresh = await asyncio.to_thread(Catalog.follow, url, keys, lease)
+    engine = FollowingEngine(catalog, settings, lease)
+    # Statements that need more than this part of the engine are refused with the address of the leader.
+    services = Services(catalog, cast("Engine", engine), settings)
+    freshness = Freshness()
     try:
         organization = catalog.organization()
         if organization.data_directory is None:
             raise ExternalError(SqlState.REMOTE_UNAVAILABLE, "the server that leads has not started yet")
         identity.refuse_unshared(organization, settings.durable_dir)
         check_catalog(settings, catalog.snapshot())
-        refreshing = asyncio.create_task(_refresh_always(refresh), name="refresh catalog")
+        refreshing = asyncio.create_task(_refresh_always(refresh, freshness), name="refresh catalog")
         try:
             yield create_app(
                 ServerParts(
                     settings,
-                    StandbyStatements(lease),
+                    StandbyStatements(services, lease, freshness),
                     catalog.authenticate,
                     ended=catalog.ended,
                     accounts=catalog,
-                    audit=_log,
+                    audit=catalog.audit.record,
                     may_read_metrics=partial(may_read_metrics, catalog),
                     leads=False,
                 )
@@ -70,52 +81,64 @@ async def standing_by(settings: Settings, lease: Lease) -> AsyncIterator[FastAPI
             with suppress(asyncio.CancelledError):
                 await refreshing
     finally:
+        await engine.stop()
         await asyncio.to_thread(catalog.close)
 
 
-class StandbyStatements:
-    """Refuses statements with ExternalError 57P03, whose hint is the address of the leader."""
+class Freshness:
+    """The time until which the last state of the catalog is new enough for readers, by the monotonic clock."""
 
-    def __init__(self, lease: Lease) -> None:
+    def __init__(self) -> None:
+        self._until = time.monotonic() + OUTAGE_S
+
+    def extend(self, pause_s: float) -> None:
+        """Note that the state was read, and is read again after the pause."""
+        self._until = time.monotonic() + pause_s + OUTAGE_S
+
+    def require(self) -> None:
+        """Raise ExternalError 57015 if the state is too old."""
+        if time.monotonic() > self._until:
+            raise ExternalError(
+                SqlState.REMOTE_UNAVAILABLE,
+                f"this server has not been able to read the catalog for {OUTAGE_S:.0f} s",
+                hint="Try again, or connect to the server that leads.",
+            )
+
+
+class StandbyStatements(StatementService):
+    """Runs statements that only read the catalog. Raises ExternalError 57P03, whose hint is the address of the leader, for all others, and
+    57015 while the catalog cannot be read."""
+
+    def __init__(self, services: Services, lease: Lease, freshness: Freshness) -> None:
+        super().__init__(services)
         self._lease = lease
+        self._freshness = freshness
 
-    async def execute(self, *_text: object, **_options: object) -> NoReturn:
-        """Refuse the text."""
+    async def check(self, *_text: object, **_options: object) -> NoReturn:
+        """Refuse to check a text: the limits of compute pools depend on what runs."""
         raise not_leading(self._lease.leader)
 
-    check = plan = complete = execute
+    plan = check
 
-    async def language(self) -> Language:
-        """Return the language of this version."""
-        return await asyncio.to_thread(language)
-
-    def settled(self, context: SessionContext, _principal: Principal) -> SessionContext:
-        """Return the context as it is."""
-        return context
-
-    def readable_views(self, *_context: object) -> NoReturn:
-        """Refuse to look."""
-        raise not_leading(self._lease.leader)
-
-    holds = readable_views
+    async def _run(self, statement: Statement, identifier: str, run: Execution) -> Outcome:
+        if not only_reads_catalog(statement):
+            raise not_leading(self._lease.leader)
+        self._freshness.require()
+        return await super()._run(statement, identifier, run)
 
 
-async def _refresh_always(refresh: Callable[[], None]) -> None:
+async def _refresh_always(refresh: Callable[[], None], freshness: Freshness) -> None:
     while True:
         before = time.monotonic()
-        # Logged by the storage. Until the database answers, users are those of the last state.
-        with suppress(ExternalError):
+        pause_s = REFRESH_S
+        # Until the catalog can be read, users are those of the last state.
+        try:
             await asyncio.to_thread(refresh)
-        await asyncio.sleep(max(REFRESH_S, REFRESH_SHARE * (time.monotonic() - before)))
-
-
-def _log(entry: AuditEntry) -> None:
-    """Log what the audit log would have: only the leader writes that."""
-    log.info(
-        "audit_event",
-        audited=entry.event.value,
-        outcome=entry.outcome.value,
-        user=entry.user,
-        address=entry.address,
-        detail=entry.detail,
-    )
+            pause_s = max(REFRESH_S, REFRESH_SHARE * (time.monotonic() - before))
+            freshness.extend(pause_s)
+        except ExternalError:
+            pass  # logged by the storage
+        except Exception as error:
+            # Such as a catalog that a leader of another release has upgraded.
+            log.exception("catalog_not_read", reason=str(error))
+        await asyncio.sleep(pause_s)

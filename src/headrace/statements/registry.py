@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 
 from headrace.catalog.policy import Requirement
 from headrace.core.context import SessionContext
@@ -11,6 +12,9 @@ from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 from headrace.sql.ast import Statement
+from headrace.sql.listing import FilteredList
+from headrace.sql.statements.entity import DescribeEntity, ListEntities
+from headrace.sql.statements.query import Explain, SelectStatement
 from headrace.statements.base import (
     CHECKED,
     HANDLERS,
@@ -64,7 +68,27 @@ for _module in MODULES:
     importlib.import_module(f"headrace.statements.{_module}")
 
 
+_READING = ("LIST", "SHOW", "DESCRIBE", "CAN", "USE", "EXPLAIN")
 _ONLY_TELL = ("LIST", "SHOW", "DESCRIBE", "PRINT", "CAN", "TEST")
+
+
+def only_reads_catalog(statement: Statement) -> bool:
+    """True if the statement changes nothing and contacts no store, except through the engine."""
+    if isinstance(statement, FilteredList):
+        return only_reads_catalog(statement.listing)
+    if isinstance(statement, Explain):
+        # The plan of any other statement depends on what its stores and schema registries answer.
+        return isinstance(statement.statement, SelectStatement)
+    if isinstance(statement, ListEntities | DescribeEntity):
+        return False
+    return isinstance(statement, SelectStatement) or first_word(statement) in _READING
+
+
+def first_word(statement: Statement) -> str:
+    """Return the first keyword of a statement; an empty text for a SELECT in parentheses."""
+    # A comment may follow the keyword without a space.
+    matched = re.match(r"\w*", statement.text)
+    return matched.group().upper() if matched is not None else ""
 
 
 async def execute(statement: Statement, run: Execution) -> Outcome:
@@ -90,7 +114,7 @@ async def check(statement: Statement, run: Execution) -> SessionContext:
     if type(statement) in CHECKED:
         outcome = await HANDLERS[type(statement)](statement, run)
         return outcome.context or run.context
-    if statement.text.split(maxsplit=1)[0].upper() not in _ONLY_TELL:
+    if first_word(statement) not in _ONLY_TELL:
         raise UncheckedError
     return run.context
 

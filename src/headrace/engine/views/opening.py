@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from duckdb import Error as DuckDbError
 
 from headrace.core.errors import Span, UserError
@@ -18,8 +20,7 @@ def open_views(settings: Settings, *, owner: str) -> ViewStore:
     Raises UserError 3D008 for a damaged file.
     """
     folder = settings.data_dir
-    spill = folder.resolve() / "views.tmp"
-    bounds = Bounds(settings.snapshot_rows_max, settings.snapshot_bytes_max, settings.snapshot_memory_mb)
+    spill, bounds = spill_folder(settings), bounds_of(settings)
     if settings.views is None:
         try:
             return DuckDbViews(folder / "views.duckdb", spill=spill, bounds=bounds)
@@ -32,6 +33,16 @@ def open_views(settings: Settings, *, owner: str) -> ViewStore:
             ) from None
     store = store_of(settings.views, settings.password_of_views())
     return ClickHouseViews(store, owner=owner, spill=spill, bounds=bounds)
+
+
+def spill_folder(settings: Settings) -> Path:
+    """Return the folder for the rows that queries read and for large results."""
+    return settings.data_dir.resolve() / "views.tmp"
+
+
+def bounds_of(settings: Settings) -> Bounds:
+    """Return the limits of a snapshot query."""
+    return Bounds(settings.snapshot_rows_max, settings.snapshot_bytes_max, settings.snapshot_memory_mb)
 
 
 def refuse_unshared(settings: Settings, *, span: Span | None = None) -> None:
