@@ -73,6 +73,7 @@ def checks(settings: Settings) -> list[Check]:
         lambda: _extra("Snowflake client", "snowflake-connector-python", "snowflake"),
         lambda: _extra("OpenTelemetry SDK", "opentelemetry-sdk", "otel"),
         lambda: _extra("OpenLineage client", "openlineage-python", "openlineage"),
+        lambda: _extra("Kubernetes client", "kubernetes", "kubernetes"),
         _confinement,
         _browser,
         lambda: _data_directory(settings.data_dir),
