@@ -125,6 +125,22 @@ def _roles(value: object) -> object:
     return tuple((group.strip(), role.strip()) for group, _, role in pairs)
 
 
+def _spark_master(value: object) -> object:
+    if isinstance(value, str) and value.startswith("k8s:"):
+        raise ValueError(
+            "expected local[n] or spark://host:port; a pool on Kubernetes has 'compute_pool.master'"
+        )
+    return value
+
+
+def _host_and_port(value: object) -> object:
+    if not isinstance(value, str) or not value:
+        return None
+    if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}", value):
+        raise ValueError("expected a host and a port such as headrace.default.svc:7443")
+    return value
+
+
 class Settings(BaseSettings):
     """Settings of a server process. Flags of `headrace up` override the environment."""
 
@@ -258,7 +274,7 @@ class Settings(BaseSettings):
         "commas: `loopback`, `private`, `public`, networks such as `10.1.0.0/16`, names such as "
         "`db.example.com` or `*.example.com`.",
     )
-    spark_master: str = Field(
+    spark_master: Annotated[str, BeforeValidator(_spark_master)] = Field(
         "local[32]",
         description=(
             "Spark master of the driver of each small compute pool. A larger pool multiplies the "
@@ -292,6 +308,43 @@ class Settings(BaseSettings):
             "Folders, separated by commas, in which compute pools on a Spark cluster may keep checkpoints: "
             "mounts that this machine and all workers share under the same path."
         ),
+    )
+    driver_port: int | None = Field(
+        None,
+        ge=0,
+        le=65_535,
+        description="Port on the address of HEADRACE_HOST at which drivers in Kubernetes connect, with TLS and a token. If it is not set, "
+        "there is no such port.",
+    )
+    driver_server: Annotated[str | None, BeforeValidator(_host_and_port)] = Field(
+        None,
+        description="Host and port at which pods reach HEADRACE_DRIVER_PORT, such as `headrace.default.svc:7443`.",
+    )
+    kubernetes_image: str | None = Field(
+        None,
+        description="The image of this release, for the drivers and executors of compute pools on Kubernetes. Without it there are no such "
+        "pools.",
+    )
+    kubernetes_config: Path | None = Field(
+        None,
+        description="A kubeconfig file whose current context is the cluster of `k8s://https://…`. `k8s://in-cluster` needs none.",
+    )
+    kubernetes_namespace: str | None = Field(
+        None,
+        description="The namespace of the pods. By default that of the server's own pod, or of the kubeconfig.",
+    )
+    kubernetes_claim: str | None = Field(
+        None,
+        description="The claim of a volume that many pods can write. It is mounted at the folder of HEADRACE_CHECKPOINT_FOLDERS, in the "
+        "server's pod too.",
+    )
+    kubernetes_service_account: str = Field(
+        "headrace-driver",
+        description="The service account of drivers, which may create the pods of executors.",
+    )
+    kubernetes_owner: str | None = Field(
+        None,
+        description="Name and uid of the server's own pod, as `name/uid`: Kubernetes deletes the drivers with it.",
     )
     driver_memory_mb: int = Field(
         2048,

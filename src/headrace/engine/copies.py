@@ -10,7 +10,8 @@ from pathlib import Path
 
 from headrace.catalog.objects import Query
 from headrace.connectors.carried_errors import carried
-from headrace.core.errors import InternalError
+from headrace.core.errors import InternalError, UserError
+from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, copy_whole, has_batch, no_batch
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.pools import DriverProcess
@@ -70,10 +71,17 @@ class Copies:
             driver.send(ReleaseQuery(query_id=query.id))
 
     async def _of_driver(self, query: Query, target: Path, hold: bool) -> CheckpointCopied | None:
-        """Return the answer of the query's driver; None if no driver runs it, or if the driver ends."""
+        """Return the answer of the query's driver; None if no driver runs it, or if the driver ends. Raises UserError 0A000 if it is a pod
+        that does not have the folder."""
         driver = self._driver_of(query.id)
         if driver is None:
             return None
+        if not driver.sees(target):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the query {query.name or query.id} runs in a pod, which does not have the folder {target.parent}",
+                hint="STOP the query first. Or the operator sets HEADRACE_SHARED_DIR to a folder of the volume of checkpoints.",
+            )
         sequence = next(self._sequences)
         answer: asyncio.Future[CheckpointCopied] = asyncio.get_running_loop().create_future()
         self._asked[sequence] = driver, answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import structlog
 
@@ -14,11 +15,14 @@ from headrace.core.errors import UserError
 from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from headrace.engine.launch import DriverLaunch
+from headrace.engine.driver_port import DriverPort
+from headrace.engine.kubernetes.launch import GONE_TIMEOUT_S, PodLaunch
+from headrace.engine.launch import KILL_TIMEOUT_S, DriverLaunch, Launch
 from headrace.engine.lifecycle import PoolStep, pool_step
+from headrace.engine.pool_properties import is_kubernetes
 from headrace.engine.pools import Connection, DriverProcess, PoolState
 from headrace.engine.protocol import Message, PoolSlots
-from headrace.engine.sizes import pool_resources, resources
+from headrace.engine.sizes import Resources, pool_resources, resources
 from headrace.engine.standby import Standby
 from headrace.planner.target import Target
 
@@ -70,6 +74,9 @@ class Drivers:
         self._is_read = is_read
         self._on_stop = on_stop
         self._on_gone = on_gone
+        self._port = (
+            DriverPort(settings.host, settings.driver_port) if settings.driver_port is not None else None
+        )
         self._drivers: dict[str, DriverProcess] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._idle_since: dict[str, float] = {}
@@ -90,27 +97,44 @@ class Drivers:
         self.rouse(name)
         driver = self._drivers.get(name)
         if driver is None:
+            given = pool_resources(pool, self._settings)
             driver = self._drivers[name] = DriverProcess(
                 name,
                 self._settings,
-                pool_resources(pool, self._settings),
+                given,
                 on_message=self._on_message,
                 on_death=self._on_death,
                 command=self._command,
                 warm_up=lambda: not self._has_queries(name),
                 standby=lambda: self._take(pool),
+                **self._as_pod(name, given),
             )
             driver.start()
         return driver
+
+    def _as_pod(self, name: str, given: Resources) -> dict[str, Any]:
+        """Return the options of a process that is a pod; none for one on this machine."""
+        if not is_kubernetes(given.place.master):
+            return {}
+        catalog = self._catalog.organization().id
+
+        def new_launch() -> Launch:
+            return PodLaunch(name, self._settings, given, self._port, catalog=catalog)
+
+        return {"new_launch": new_launch, "end_timeout_s": GONE_TIMEOUT_S + KILL_TIMEOUT_S}
 
     def target(self, name: str) -> Target:
         """Return the target of the plans that run in a pool. Raises UserError as `usable_pool`."""
         return pool_resources(usable_pool(self._catalog, name), self._settings).target
 
     def start(self) -> None:
-        """Start the processes on standby. A pool with a timeout is suspended, also if a server before this one had not suspended it yet:
-        its first query starts it."""
+        """Open the port for drivers on other machines, and start the processes on standby. Raises ExternalError 57015 for the port.
+
+        A pool with a timeout is suspended, also if a server before this one had not suspended it yet: its first query starts it.
+        """
         self._suspended = {pool.id for pool in self._catalog.compute_pools() if pool.timeout_min}
+        if self._port is not None:
+            self._port.open()
         for standby in self._standbys:
             standby.start()
 
@@ -163,6 +187,8 @@ class Drivers:
         await asyncio.gather(*(standby.stop() for standby in self._standbys))
         await asyncio.gather(*self._ending.values())
         await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
+        if self._port is not None:
+            await self._port.close()
 
     def _is_suspended(self, pool: ComputePool) -> bool:
         """True if the pool is to run and has no process before a statement needs it."""

@@ -124,8 +124,8 @@ class Engine:
         if self._lineage is not None:
             self._lineage.start()
         self._warn_of_memory()
-        self._supervisor.start()
         self._drivers.start()
+        self._supervisor.start()
         self._chores = [asyncio.create_task(self._purge_always(), name="purge views")]
         self._chores.append(asyncio.create_task(self.alerts.run(), name="alerts"))
         self._chores.append(asyncio.create_task(self._expire_always(), name="expire savepoints"))

@@ -1,4 +1,4 @@
-"""Processes of drivers, each from its start to its end: its socket, its scratch folder and its log."""
+"""Drivers, each from its start to its end. A process on this machine has a socket, a scratch folder and a log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Protocol
 
+import psutil
 import structlog
 
 from headrace.core.settings import SECRETS, Settings
@@ -37,6 +39,46 @@ SOCKET_PATH_MAX = 100
 """Unix sockets' paths are cut off by the kernel: at 108 bytes on Linux, 104 on macOS."""
 LOG_BYTES_MAX = 16 * 1024 * 1024
 KILL_TIMEOUT_S = 5.0
+READY_IDLE_S = 60.0
+CLUSTER_READY_IDLE_S = 300.0
+READY_IDLE_CPU_S = 0.5
+"""A driver that is not ready and has used less processor time than this in READY_IDLE_S does not start. On a cluster it waits longer, since
+it is idle while executors start, and gives up by itself.
+
+A limit by the clock alone would end every start on a machine that is slow enough.
+"""
+
+
+class Launch(Protocol):
+    """A driver: a process on this machine (`DriverLaunch`), or a pod (`kubernetes.launch.PodLaunch`).
+
+    `connected` is its connection, once it has one, from `start` on. `ready` is the message of a driver that was warm before a pool took it
+    over.
+    """
+
+    log: Path
+    ready: Ready | None
+    connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+
+    async def start(self, *, warm_up: bool) -> None:
+        """Start it. Raises OSError or HeadraceError, and then leaves nothing."""
+        ...
+
+    async def wait(self) -> int:
+        """Return its exit code when it has ended."""
+        ...
+
+    async def stalled(self) -> str:
+        """Return why it does not start. It is cancelled when the driver is ready."""
+        ...
+
+    async def end(self) -> None:
+        """End it and everything that it started, and remove what it leaves, except for the log."""
+        ...
+
+    def failure(self) -> str | None:
+        """Return its own error, or that of the system that runs it."""
+        ...
 
 
 class DriverLaunch:
@@ -62,7 +104,7 @@ class DriverLaunch:
         self._socket = self._scratch = Path()
         self._server: asyncio.Server | None = None
         self._log_start = 0
-        self.log = _made(self._folder / "logs") / f"{log_name or _log_name(name)}.log"
+        self.log = log_file(settings, name, log_name)
         self.ready: Ready | None = None
         self.connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
 
@@ -78,6 +120,22 @@ class DriverLaunch:
         except BaseException:
             await asyncio.shield(self._remove())
             raise
+
+    async def wait(self) -> int:
+        """Return the exit code of the process when it has ended."""
+        return await self.process.wait()
+
+    async def stalled(self) -> str:
+        """Return the reason when the process and its descendants have stood still for too long."""
+        idle_s = CLUSTER_READY_IDLE_S if self._given.target.is_cluster else READY_IDLE_S
+        used_s = 0.0
+        while True:
+            await asyncio.sleep(idle_s)
+            before_s, used_s = used_s, _processor_s(self.process.pid)
+            if used_s - before_s < READY_IDLE_CPU_S:
+                return (
+                    f"the driver was not ready, and had done nothing for {idle_s:.0f} s; see {self.log.name}"
+                )
 
     async def end(self) -> None:
         """End the process and everything that it started, and remove its files except for the log."""
@@ -108,13 +166,7 @@ class DriverLaunch:
 
     def failure(self) -> str | None:
         """Return this process's own error from the end of its log."""
-        with suppress(OSError), self.log.open("rb") as log_file:
-            log_file.seek(max(self._log_start, log_file.seek(0, os.SEEK_END) - 4096))
-            lines = log_file.read().decode(errors="replace").splitlines()
-            return next(
-                (line.partition(DRIVER_FAILED)[2] for line in reversed(lines) if DRIVER_FAILED in line), None
-            )
-        return None
+        return last_failure(self.log, self._log_start)
 
     def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.connected.done():
@@ -124,22 +176,9 @@ class DriverLaunch:
 
     async def _spawn(self, warm_up: bool) -> asyncio.subprocess.Process:
         settings = self._settings
-        options = {
-            "pool": self._name,
-            "work_dir": str(self._scratch),
-            "spark_master": self._given.place.master,
-            "driver_host": settings.driver_host,
-            "worker_python": settings.worker_python and str(settings.worker_python),
-            "cluster": self._given.place.cluster and asdict(self._given.place.cluster),
-            "checkpoints": str(self._given.place.checkpoints or settings.durable_dir / "checkpoints"),
-            "driver_memory_mb": self._given.heap_mb,
-            "shuffle_partitions": settings.shuffle_partitions,
-            "small_batch_records": settings.small_batch_records,
-            "warm_up": warm_up,
-        }
+        options = driver_options(self._name, settings, self._given, work_dir=self._scratch, warm_up=warm_up)
         command = [*self._command, "--socket", str(self._socket / "s"), "--options", json.dumps(options)]
-        if self.log.exists() and self.log.stat().st_size > LOG_BYTES_MAX:
-            self.log.replace(self.log.with_suffix(".log.1"))
+        rotate_log(self.log)
         with self.log.open("ab") as out:
             self._log_start = out.tell()
             process = await asyncio.create_subprocess_exec(
@@ -174,6 +213,59 @@ class DriverLaunch:
         shutil.rmtree(self._socket, ignore_errors=True)
         if self._scratch != Path():
             await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+
+def driver_options(
+    pool: str, settings: Settings, given: Resources, *, work_dir: Path, warm_up: bool
+) -> dict[str, Any]:
+    """Return the JSON of `driver.options.DriverOptions`."""
+    return {
+        "pool": pool,
+        "work_dir": str(work_dir),
+        "spark_master": given.place.master,
+        "driver_host": settings.driver_host,
+        "worker_python": settings.worker_python and str(settings.worker_python),
+        "cluster": given.place.cluster and asdict(given.place.cluster),
+        "checkpoints": str(given.place.checkpoints or settings.durable_dir / "checkpoints"),
+        "driver_memory_mb": given.heap_mb,
+        "shuffle_partitions": settings.shuffle_partitions,
+        "small_batch_records": settings.small_batch_records,
+        "warm_up": warm_up,
+    }
+
+
+def log_file(settings: Settings, pool: str, name: str | None = None) -> Path:
+    """Return the log of a pool's driver, in a folder that exists."""
+    return _made(settings.data_dir.resolve() / "logs") / f"{name or _log_name(pool)}.log"
+
+
+def rotate_log(file: Path) -> None:
+    """Move a log that is too long out of the way, in place of the one that was moved before. Raises OSError."""
+    if file.exists() and file.stat().st_size > LOG_BYTES_MAX:
+        file.replace(file.with_suffix(".log.1"))
+
+
+def last_failure(file: Path, start: int) -> str | None:
+    """Return a driver's own error from the end of its log, whose part of this run begins at `start`; None without one."""
+    with suppress(OSError), file.open("rb") as content:
+        content.seek(max(start, content.seek(0, os.SEEK_END) - 4096))
+        lines = content.read().decode(errors="replace").splitlines()
+        return next(
+            (line.partition(DRIVER_FAILED)[2] for line in reversed(lines) if DRIVER_FAILED in line), None
+        )
+    return None
+
+
+def _processor_s(pid: int) -> float:
+    """Return the processor time that a process and its descendants have used, in seconds."""
+    seconds = 0.0
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for each in [process, *process.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                seconds += times.user + times.system
+    return seconds
 
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[Message, bytes]:

@@ -32,6 +32,8 @@ _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})"
 _CLUSTER = re.compile(rf"spark://({_HOST}:\d{{1,5}}(?:,{_HOST}:\d{{1,5}}){{0,4}})", re.ASCII)
 _LOCAL = re.compile(r"local\[(\d{1,3})\]", re.ASCII)
 _KUBERNETES = "k8s://"
+IN_CLUSTER = "k8s://in-cluster"
+_API = re.compile(rf"k8s://https://{_HOST}(?::\d{{1,5}})?", re.ASCII)
 _CONNECT_TIMEOUT_S = 5.0
 _TIME = matching(r"\d{1,6}(ms|s|m)", "a number with ms, s or m")
 _MEMORY = matching(r"[1-9]\d{0,6}[mg]", "a number with m or g, such as 512m or 4g")
@@ -41,7 +43,7 @@ def _master(text: str) -> str:
     text = text.strip()
     local = _LOCAL.fullmatch(text)
     if not (local and 1 <= int(local[1]) <= _THREADS_MAX) and not (
-        _CLUSTER.fullmatch(text) or text.startswith(_KUBERNETES)
+        _CLUSTER.fullmatch(text) or _API.fullmatch(text) or text == IN_CLUSTER
     ):
         raise ValueError(text)
     return text
@@ -57,9 +59,14 @@ def _folder(text: str) -> str:
 
 MASTER = PropertySpec(
     "compute_pool.master",
-    PropertyType(f"local[n], with n up to {_THREADS_MAX}, or spark://host:port", _master),
+    PropertyType(
+        f"local[n], with n up to {_THREADS_MAX}, spark://host:port, {IN_CLUSTER}, or k8s://https://host:port",
+        _master,
+    ),
     Scope.POOL,
-    "the Spark master: `local[n]` for n tasks on the server's machine, or `spark://host:port` for a standalone cluster",
+    "the Spark master: `local[n]` for n tasks on the server's machine, `spark://host:port` for a standalone cluster, "
+    "`k8s://in-cluster` for the Kubernetes cluster of the server's pod, or `k8s://https://host:port` for that of "
+    "`HEADRACE_KUBERNETES_CONFIG`",
     default="`HEADRACE_SPARK_MASTER`, times the size",
 )
 EXECUTORS = PropertySpec(
@@ -163,6 +170,11 @@ def is_cluster(master: str) -> bool:
     return not master.startswith("local")
 
 
+def is_kubernetes(master: str) -> bool:
+    """True for the API of a Kubernetes cluster, in which the driver is a pod too."""
+    return master.startswith(_KUBERNETES)
+
+
 def place_of(properties: Mapping[str, str], master: str) -> Place:
     """Return the place that stored properties of a pool mean; `master` is that of a pool without one."""
     master = properties.get(MASTER.name, master)
@@ -197,21 +209,17 @@ def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
     """Return the properties of a pool's place, to be stored.
 
     Raises UserError 3D008 for a value, for a property of a cluster without one, for numbers of executors that contradict each other, and
-    for a folder that the operator does not allow; 0A000 for Kubernetes; 3D021 if the server has no secret for a cluster.
+    for a folder that the operator does not allow; 3D021 if the server lacks a secret for a cluster, or settings for Kubernetes; 0A000 for
+    bounds of executors on Kubernetes.
     """
     specs: Specs = PLACE
     taken = {spec.name: reader.take(spec) for spec in specs if not spec.open}
     texts = {name: str(value) for name, value in taken.items() if value is not None}
     texts |= _spark_settings(reader)
     master = texts.get(MASTER.name, settings.spark_master)
-    if master.startswith(_KUBERNETES):
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "compute pools on Kubernetes are not supported yet",
-            hint="Use the spark:// address of a standalone cluster.",
-            span=reader.span(MASTER),
-        )
-    if not is_cluster(master):
+    if is_kubernetes(master):
+        _check_kubernetes(texts, reader, settings)
+    elif not is_cluster(master):
         for spec in _OF_CLUSTER:
             if any(spec.matches_name(name) for name in texts):
                 raise UserError(
@@ -231,6 +239,33 @@ def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
     if CHECKPOINTS.name in texts:
         _check_folder(texts[CHECKPOINTS.name], reader, settings)
     return texts
+
+
+def _check_kubernetes(texts: Mapping[str, str], reader: PropertyReader, settings: Settings) -> None:
+    """Raise UserError 3D021 for a setting of the server or a property that pods need, 0A000 for bounds of executors."""
+    needed = ("driver_port", "driver_server", "kubernetes_image", "kubernetes_claim", "checkpoint_folders")
+    missing = [f"HEADRACE_{name.upper()}" for name in needed if getattr(settings, name) in (None, ())]
+    if missing:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            f"the server is not set up for compute pools on Kubernetes: {', '.join(missing)} missing",
+            hint="The operator sets what docs/growing.md describes, and restarts the server.",
+            span=reader.span(MASTER),
+        )
+    if CHECKPOINTS.name not in texts:
+        raise UserError(
+            SqlState.MISSING_PARAMETER,
+            f"a compute pool on Kubernetes requires '{CHECKPOINTS.name}'",
+            hint=f"Set it to a folder of the claim {settings.kubernetes_claim}, such as 'file:{settings.checkpoint_folders[0]}'.",
+            span=reader.span(MASTER),
+        )
+    if EXECUTORS_MAX.name in texts:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "the number of executors does not follow the load on Kubernetes yet",
+            hint=f"Choose a fixed number with '{EXECUTORS.name}'.",
+            span=reader.span(EXECUTORS_MAX),
+        )
 
 
 def _spark_settings(reader: PropertyReader) -> dict[str, str]:

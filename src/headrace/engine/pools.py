@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
-import psutil
 import structlog
 
+from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
-from headrace.engine.launch import DRIVER_COMMAND, KILL_TIMEOUT_S, DriverLaunch, read_frame
+from headrace.engine.launch import DRIVER_COMMAND, KILL_TIMEOUT_S, DriverLaunch, Launch, read_frame
 from headrace.engine.lifecycle import backoff_ms, driver_failures
+from headrace.engine.pool_properties import is_kubernetes
 from headrace.engine.protocol import (
     DRIVER_REFUSED,
     Message,
@@ -29,14 +31,6 @@ from headrace.engine.sizes import Resources
 
 log = structlog.get_logger()
 
-READY_IDLE_S = 60.0
-CLUSTER_READY_IDLE_S = 300.0
-READY_IDLE_CPU_S = 0.5
-"""A driver that is not ready and has used less processor time than this in READY_IDLE_S does not start. On a cluster it waits longer, since
-it is idle while executors start, and gives up by itself.
-
-A limit by the clock alone would end every start on a machine that is slow enough.
-"""
 STOP_TIMEOUT_S = 15.0
 REMOVE_TIMEOUT_S = 5.0
 
@@ -83,7 +77,8 @@ class DriverProcess:
     `on_message` gets every message and its payload in order, `Ready` included; `on_death` gets the reason when the process has ended
     though `stop` was not called, after which it is started again with back-off, unless it has refused the server's settings. `given` is
     what each run of it gets, and `command` what to run in place of the real driver. `warm_up` says of each new process whether it should
-    be warm before it takes queries. `standby` returns a process that is warm already, None if there is none.
+    be warm before it takes queries. `standby` returns a process that is warm already, None if there is none. `new_launch` returns each
+    new run, if it is no process on this machine, and `end_timeout_s` is how long one may take to end.
     """
 
     def __init__(
@@ -97,6 +92,8 @@ class DriverProcess:
         command: Sequence[str] = DRIVER_COMMAND,
         warm_up: Callable[[], bool] = lambda: True,
         standby: Callable[[], DriverLaunch | None] = lambda: None,
+        new_launch: Callable[[], Launch] | None = None,
+        end_timeout_s: float = 2 * KILL_TIMEOUT_S + REMOVE_TIMEOUT_S,
     ) -> None:
         self.pool = pool
         self.state = PoolState.STOPPED
@@ -107,7 +104,8 @@ class DriverProcess:
         self._given = given
         self._on_message = on_message
         self._on_death = on_death
-        self._command = tuple(command)
+        self._new_launch = new_launch or (lambda: DriverLaunch(pool, settings, given, command))
+        self._end_timeout_s = end_timeout_s
         self._warm_up = warm_up
         self._standby = standby
         self._life: asyncio.Task[None] | None = None
@@ -138,6 +136,11 @@ class DriverProcess:
         count = "an executor" if cluster.executors == 1 else f"{cluster.executors} executors"
         return f"{count} with {cluster.cores} cores and {cluster.memory} each on {place.master}"
 
+    def sees(self, folder: Path) -> bool:
+        """True if the driver has the server's folder: a pod has only what is mounted there."""
+        is_pod = is_kubernetes(self._given.place.master)
+        return not is_pod or any(folder.is_relative_to(root) for root in self._settings.checkpoint_folders)
+
     async def wait_ready(self) -> None:
         """Return once queries are accepted."""
         await self._ready.wait()
@@ -167,7 +170,7 @@ class DriverProcess:
                 await asyncio.wait({self._life}, timeout=STOP_TIMEOUT_S)
             # Not cancelled but asked, so that it ends and removes whatever there still is.
             self._end_run("the server is being stopped")
-            await asyncio.wait({self._life}, timeout=2 * KILL_TIMEOUT_S + REMOVE_TIMEOUT_S)
+            await asyncio.wait({self._life}, timeout=self._end_timeout_s)
             self._life.cancel()
             await asyncio.gather(self._life, return_exceptions=True)
             self._life = None
@@ -186,6 +189,8 @@ class DriverProcess:
                 reason = await self._run(launch)
             except OSError as error:
                 reason = f"the driver process could not be started: {error}"
+            except HeadraceError as error:
+                reason = f"{error.message}. {error.hint}" if error.hint else error.message
             up_s = time.monotonic() - self._ready_at if self._ready.is_set() else 0.0
             self._ready.clear()
             if self._stopping:
@@ -210,12 +215,14 @@ class DriverProcess:
                     return
             self.state = PoolState.STARTING
 
-    async def _run(self, launch: DriverLaunch | None) -> str:
-        """Run one process from start to end, `launch` if there is one; return why it ended."""
-        if launch is not None:
-            launch.take_over(self.pool)
+    async def _run(self, warm: DriverLaunch | None) -> str:
+        """Run one process from start to end, the `warm` one if there is one; return why it ended."""
+        launch: Launch
+        if warm is not None:
+            warm.take_over(self.pool)
+            launch = warm
         else:
-            launch = DriverLaunch(self.pool, self._settings, self._given, self._command)
+            launch = self._new_launch()
             await launch.start(warm_up=self._warm_up())
         try:
             return await self._watch(launch)
@@ -226,19 +233,20 @@ class DriverProcess:
                 self._connection = None
             await asyncio.shield(launch.end())
 
-    async def _watch(self, launch: DriverLaunch) -> str:
-        exited = asyncio.create_task(launch.process.wait())
+    async def _watch(self, launch: Launch) -> str:
+        exited = asyncio.create_task(launch.wait())
         serving = asyncio.create_task(self._serve(launch))
         becoming_ready = asyncio.create_task(self._ready.wait())
         killed = asyncio.create_task(self._killed.wait())
-        tasks: set[asyncio.Task[Any]] = {exited, serving, becoming_ready, killed}
+        stalled = asyncio.create_task(launch.stalled())
+        tasks: set[asyncio.Task[Any]] = {exited, serving, becoming_ready, killed, stalled}
         try:
-            idle_s = CLUSTER_READY_IDLE_S if self._given.target.is_cluster else READY_IDLE_S
-            done = await _first_of(tasks, launch.process.pid, idle_s)
-            if not done:
-                return f"the driver was not ready, and had done nothing for {idle_s:.0f} s; see {launch.log.name}"
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if done == {stalled}:
+                return stalled.result()
             if done == {becoming_ready}:
-                await asyncio.wait(tasks - done, return_when=asyncio.FIRST_COMPLETED)
+                stalled.cancel()
+                await asyncio.wait({exited, serving, killed}, return_when=asyncio.FIRST_COMPLETED)
             if killed.done() and not exited.done():
                 return self._kill_reason
             if not exited.done():
@@ -257,7 +265,7 @@ class DriverProcess:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _serve(self, launch: DriverLaunch) -> None:
+    async def _serve(self, launch: Launch) -> None:
         """Read messages until the connection ends."""
         reader, writer = await launch.connected
         connection = self._connection = Connection(self.pool, writer)
@@ -279,25 +287,3 @@ class DriverProcess:
         elif isinstance(message, QueryProgress | Rows):
             self._worked = True
         self._on_message(connection, message, payload)
-
-
-async def _first_of(tasks: set[asyncio.Task[Any]], pid: int, idle_s: float) -> set[asyncio.Task[Any]]:
-    """Return the tasks that are done first; none if the process `pid` and its descendants stand still for so long before."""
-    used_s = 0.0
-    while True:
-        done, _ = await asyncio.wait(tasks, timeout=idle_s, return_when=asyncio.FIRST_COMPLETED)
-        before_s, used_s = used_s, _processor_s(pid)
-        if done or used_s - before_s < READY_IDLE_CPU_S:
-            return done
-
-
-def _processor_s(pid: int) -> float:
-    """Return the processor time that a process and its descendants have used, in seconds."""
-    seconds = 0.0
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        for each in [process, *process.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):
-                times = each.cpu_times()
-                seconds += times.user + times.system
-    return seconds

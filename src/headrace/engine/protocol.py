@@ -1,6 +1,7 @@
 """The messages between the control plane and a compute pool's Spark driver, and how they cross the process border.
 
-Transport: one Unix socket per pool; the server listens, the driver connects. A frame is two big-endian unsigned 32-bit lengths
+Transport: the server listens, the driver connects: to a Unix socket for each pool, or from another machine to the server's port for
+drivers, with TLS and a first frame `Authenticate`. A frame is two big-endian unsigned 32-bit lengths
 (JSON, payload), the JSON of one message, and the payload (bytes; most messages have none). Both sides see the other's death as the end
 of the socket. The driver waits for an `Ack` of each `Rows` and `ApplyView`: that wait is the back-pressure and the commit.
 """
@@ -16,6 +17,10 @@ from headrace.planner.physical import SparkPlan
 
 FRAME_HEADER = struct.Struct(">II")
 FRAME_BYTES_MAX = 256 * 1024 * 1024
+SERVER_NAME = "headrace"
+"""Name in the server's certificate for drivers on other machines, whatever address they use."""
+TOKEN_FILE, CERTIFICATE_FILE = "token", "server.pem"
+"""Files with what a driver on another machine connects by."""
 DRIVER_FAILED = "the driver failed: "
 """Prefix of the line of a driver's log with the reason of its end; the server shows users the rest of that line."""
 DRIVER_REFUSED = 3
@@ -225,6 +230,13 @@ class QueryEnded(_Message):
     domain: Literal["user", "external", "internal"] | None = None
 
 
+class Authenticate(_Message):
+    """The first frame of a driver on another machine: the token that the server has created for it."""
+
+    type: Literal["authenticate"] = "authenticate"
+    token: str = Field(repr=False)
+
+
 class CheckpointCopied(_Message):
     """The checkpoint was copied as it was after `batch`; or not, since the query does not run in this driver, or for an `error`, as
     `connectors.carried_errors` writes it."""
@@ -268,6 +280,7 @@ Message = Annotated[
     | ReleaseQuery
     | Shutdown
     | Ack
+    | Authenticate
     | Ready
     | PoolSlots
     | QueryStarted

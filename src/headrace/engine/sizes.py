@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from headrace.catalog.objects import ComputePool, PoolIntent
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from headrace.engine.pool_properties import Place, is_cluster, place_of
+from headrace.engine.pool_properties import Place, is_cluster, is_kubernetes, place_of
 from headrace.planner.target import Target
 
 SIZES = {"small": 1, "medium": 2, "large": 4}
@@ -39,12 +40,13 @@ class Resources:
         """The target of the plans that run there."""
         master, cluster = self.place.master, self.place.cluster
         if is_cluster(master):
-            if cluster is None:
-                return Target(master="standalone", python=self.worker_python)
-            least = cluster.executors * cluster.cores if cluster.executors_max is not None else None
-            return Target(
-                master="standalone", slots=cluster.slots, slots_min=least, python=self.worker_python
+            kind: Literal["standalone", "kubernetes"] = (
+                "kubernetes" if is_kubernetes(master) else "standalone"
             )
+            if cluster is None:
+                return Target(master=kind, python=self.worker_python)
+            least = cluster.executors * cluster.cores if cluster.executors_max is not None else None
+            return Target(master=kind, slots=cluster.slots, slots_min=least, python=self.worker_python)
         local = _LOCAL.fullmatch(master)
         return Target(slots=int(local[1]) if local else None)
 
@@ -54,7 +56,10 @@ def resources(size: str, settings: Settings, properties: Mapping[str, str] | Non
     factor, local = SIZES[size], _LOCAL.fullmatch(settings.spark_master)
     master = f"local[{int(local[1]) * factor}{local[2]}]" if local else settings.spark_master
     place = place_of(properties or {}, master)
-    has_python = is_cluster(place.master) and settings.worker_python is not None
+    # In Kubernetes, executors have the image of the driver.
+    has_python = is_kubernetes(place.master) or (
+        is_cluster(place.master) and settings.worker_python is not None
+    )
     return Resources(settings.driver_memory_mb * factor, place, has_python)
 
 
@@ -76,9 +81,12 @@ def refuse_beyond_memory(
     pool: ComputePool, others: Iterable[ComputePool], settings: Settings, available_mb: int
 ) -> None:
     """Raise UserError 53000 if the heap of a pool does not fit into memory beside the heaps of the other pools that are to run, and of the
-    processes on standby."""
+    processes on standby. Pools whose driver is a pod of Kubernetes need no memory here."""
     running = [other for other in others if other.id != pool.id and other.desired_state is PoolIntent.RUNNING]
-    needed = {item.name: resources(item.size, settings).heap_mb for item in (pool, *running)}
+    given = {item.name: pool_resources(item, settings) for item in (pool, *running)}
+    needed = {name: each.heap_mb for name, each in given.items() if not is_kubernetes(each.place.master)}
+    if pool.name not in needed:
+        return
     if settings.pools_standby:
         needed["on standby"] = resources("small", settings).heap_mb * settings.pools_standby
     if sum(needed.values()) <= available_mb:

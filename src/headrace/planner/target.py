@@ -6,6 +6,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+_PLACES = {
+    "local": "the server's machine",
+    "standalone": "a standalone cluster",
+    "kubernetes": "Kubernetes",
+}
+
 
 class Target(BaseModel):
     """The runtime and the master of a compute pool.
@@ -17,7 +23,7 @@ class Target(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     runtime: Literal["spark-4.1"] = "spark-4.1"
-    master: Literal["local", "standalone"] = "local"
+    master: Literal["local", "standalone", "kubernetes"] = "local"
     slots: int | None = None
     slots_min: int | None = None
     python: bool = False
@@ -28,7 +34,7 @@ class Target(BaseModel):
         return self.master != "local"
 
     def __str__(self) -> str:
-        where = "a standalone cluster" if self.is_cluster else "the server's machine"
+        where = _PLACES[self.master]
         least = "" if self.slots_min is None else f"{self.slots_min} to "
         slots = "" if self.slots is None else f", {least}{self.slots} slot{'' if self.slots == 1 else 's'}"
         python = ", Python" if self.python else ""

@@ -74,6 +74,7 @@ def checks(settings: Settings) -> list[Check]:
         lambda: _extra("OpenTelemetry SDK", "opentelemetry-sdk", "otel"),
         lambda: _extra("OpenLineage client", "openlineage-python", "openlineage"),
         lambda: _extra("Keyring client", "keyring", "keyring"),
+        lambda: _extra("Kubernetes client", "kubernetes", "kubernetes"),
         _confinement,
         _browser,
         lambda: _data_directory(settings.data_dir),

@@ -18,7 +18,8 @@ from headrace.core.names import printed
 from headrace.core.properties import PropertyReader, PropertySpec, Scope, choice, number
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
-from headrace.engine.pool_properties import MASTER, PLACE, check_master, read_place
+from headrace.engine.kubernetes.api import KubernetesApi
+from headrace.engine.pool_properties import MASTER, PLACE, check_master, is_kubernetes, read_place
 from headrace.engine.sizes import SIZES, memory_mb, pool_resources, refuse_beyond_memory
 from headrace.planner.physical import SparkPlan
 from headrace.planner.placement import placed_on
@@ -159,7 +160,10 @@ def _check_master(pool: ComputePool, reader: PropertyReader, run: Execution) -> 
     if master is None or run.checking:
         return
     try:
-        check_master(master, Egress(run.services.settings.egress_allowed))
+        if is_kubernetes(master):
+            KubernetesApi(master, run.services.settings).check()
+        else:
+            check_master(master, Egress(run.services.settings.egress_allowed))
     except HeadraceError as error:
         error.span = reader.span(MASTER)
         raise

@@ -12,10 +12,14 @@ import yaml
 
 from headrace import __version__
 from headrace.core.settings import SECRETS, Settings
+from headrace.engine.kubernetes.pods import labels
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 API_VERSIONS = ("1.27", "1.37")
+PODS = {"kubernetes": {"enabled": True}}
 ALL = {
+    **PODS,
+    "disruptionBudget": {"driversMinAvailable": 1},
     "image": {"pullSecrets": [{"name": "pull"}]},
     "secretName": "headrace",
     "tlsSecretName": "headrace-tls",
@@ -28,6 +32,8 @@ ALL = {
     "podAnnotations": {"a": "b"},
 }
 
+OWN_POD = ("POD_NAME", "POD_UID")
+
 Manifest = dict[str, Any]
 
 
@@ -39,7 +45,7 @@ def manifests(values: Manifest, name: str = "demo") -> dict[tuple[str, str], Man
     return {(document["kind"], document["metadata"]["name"]): document for document in documents}
 
 
-@pytest.mark.parametrize("values", [{}, ALL], ids=["defaults", "all"])
+@pytest.mark.parametrize("values", [{}, PODS, ALL], ids=["defaults", "pods", "all"])
 @pytest.mark.parametrize("version", API_VERSIONS)
 def test_manifests_have_the_schemas_of_the_api(values: Manifest, version: str) -> None:
     rendered = manifests(values)
@@ -53,7 +59,7 @@ def test_manifests_have_the_schemas_of_the_api(values: Manifest, version: str) -
 @pytest.mark.parametrize("values", [{}, ALL], ids=["defaults", "all"])
 def test_pods_are_confined(values: Manifest) -> None:
     pod = manifests(values)["StatefulSet", "demo-headrace"]["spec"]["template"]["spec"]
-    assert pod["automountServiceAccountToken"] is False
+    assert pod["automountServiceAccountToken"] is (values is ALL)
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     [container] = pod["containers"]
@@ -88,11 +94,43 @@ def test_probes_and_settings_are_those_of_the_server() -> None:
     assert container["image"] == f"headrace:{__version__}"
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http", "scheme": "HTTPS"}
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
-    environment = {variable["name"]: variable["value"] for variable in container["env"]}
+    environment = {
+        variable["name"]: variable["value"]
+        for variable in container["env"]
+        if variable["name"] not in OWN_POD
+    }
     fields = {f"HEADRACE_{name.upper()}" for name in Settings.model_fields}
     assert environment.keys() <= fields
     assert not environment.keys() & set(SECRETS)
     assert environment["HEADRACE_ALLOWED_HOSTS"].endswith(".prod.svc.cluster.local,data.example.com")
+
+
+def test_pools_on_kubernetes_have_what_the_launcher_uses() -> None:
+    rendered = manifests(PODS)
+    [container] = rendered["StatefulSet", "demo-headrace"]["spec"]["template"]["spec"]["containers"]
+    values = {
+        variable["name"].removeprefix("HEADRACE_").lower(): variable["value"]
+        for variable in container["env"]
+        if variable["name"] not in OWN_POD
+    }
+    settings = Settings(**values)
+    service = rendered["Service", "demo-headrace-pods"]
+    assert settings.driver_server == "demo-headrace-pods.prod.svc:7443"
+    assert settings.driver_port in [port["port"] for port in service["spec"]["ports"]]
+    assert ("PersistentVolumeClaim", settings.kubernetes_claim) in rendered
+    assert ("ServiceAccount", settings.kubernetes_service_account) in rendered
+    assert settings.checkpoint_folders == (Path("/mnt/headrace"),)
+    # Nobody reads a secret, or reaches beyond the namespace.
+    assert not [kind for kind, _ in rendered if kind.startswith("Cluster")]
+    rules = [rule for (kind, _), each in rendered.items() if kind == "Role" for rule in each["rules"]]
+    assert [rule["verbs"] for rule in rules if "secrets" in rule["resources"]] == [["create"]]
+    # The policies select the pods of the launcher.
+    driver = labels("c", "n")
+    [server, pools] = [each for (kind, _), each in rendered.items() if kind == "NetworkPolicy"]
+    assert pools["spec"]["podSelector"]["matchLabels"].items() <= driver.items()
+    assert server["spec"]["ingress"][1]["from"][0]["podSelector"]["matchLabels"].items() <= driver.items()
+    existing = manifests({"kubernetes": {"enabled": True, "checkpoints": {"existingClaim": "mine"}}})
+    assert not [kind for kind, _ in existing if kind == "PersistentVolumeClaim"]
 
 
 @pytest.mark.parametrize("name", SECRETS)

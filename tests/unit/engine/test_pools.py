@@ -21,7 +21,7 @@ from headrace.core.errors import HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from headrace.engine import pools
+from headrace.engine import launch
 from headrace.engine.engine import Engine
 from headrace.engine.pool_properties import CORES, EXECUTORS, MASTER, Place
 from headrace.engine.pools import DriverProcess, PoolState
@@ -378,8 +378,8 @@ def test_the_heaps_of_the_pools_that_are_to_run_must_fit_into_memory() -> None:
 async def test_a_slow_start_of_a_driver_is_waited_for_and_one_that_stands_still_is_not(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pools, "READY_IDLE_S", 0.5)
-    monkeypatch.setattr(pools, "READY_IDLE_CPU_S", 0.01)
+    monkeypatch.setattr(launch, "READY_IDLE_S", 0.5)
+    monkeypatch.setattr(launch, "READY_IDLE_CPU_S", 0.01)
     slow = f"""
 import json, runpy, sys, time
 pool = json.loads(sys.argv[-1])["pool"]

@@ -228,7 +228,13 @@ async def test_a_pool_on_a_cluster_shows_where_it_runs(shared: Session, master: 
         ("'compute_pool.master' = 'yarn'", SqlState.INVALID_PARAMETER, r"must be local\[n\]"),
         ("'compute_pool.master' = 'local[0]'", SqlState.INVALID_PARAMETER, r"must be local\[n\]"),
         ("'compute_pool.master' = 'spark://h'", SqlState.INVALID_PARAMETER, r"must be local\[n\]"),
-        ("'compute_pool.master' = 'k8s://https://h:6443'", SqlState.FEATURE_NOT_SUPPORTED, "Kubernetes"),
+        (
+            "'compute_pool.master' = 'k8s://https://h:6443'",
+            SqlState.MISSING_PARAMETER,
+            "HEADRACE_KUBERNETES_IMAGE",
+        ),
+        ("'compute_pool.master' = 'k8s://http://h:6443'", SqlState.INVALID_PARAMETER, r"must be local\[n\]"),
+        ("'compute_pool.master' = 'k8s://elsewhere'", SqlState.INVALID_PARAMETER, r"must be local\[n\]"),
         ("'compute_pool.executors' = 2", SqlState.INVALID_PARAMETER, "requires a pool on a cluster"),
         ("{master}, 'compute_pool.executors' = 0", SqlState.INVALID_PARAMETER, "from 1 to 1000"),
         (
@@ -301,6 +307,48 @@ async def test_a_cluster_without_a_secret_is_refused(session: Session, master: s
     with pytest.raises(UserError, match="no secret") as refused:
         await session.run(f"CREATE COMPUTE_POOL p WITH ({master})")
     assert "HEADRACE_SPARK_SECRET" in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("master", "properties", "state", "message"),
+    [
+        ("k8s://in-cluster", "", SqlState.MISSING_PARAMETER, "requires 'compute_pool.checkpoints'"),
+        (
+            "k8s://in-cluster",
+            "{folder}, 'compute_pool.executors.max' = 2",
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "does not follow the load",
+        ),
+        (
+            "k8s://in-cluster",
+            "{folder}",
+            SqlState.INVALID_PARAMETER,
+            "cannot use the service account of the pod",
+        ),
+        (
+            "k8s://https://h:6443",
+            "{folder}",
+            SqlState.INVALID_PARAMETER,
+            "no credentials for k8s://https://h:6443",
+        ),
+    ],
+)
+async def test_a_pool_on_kubernetes_that_is_refused(
+    tmp_path: Path, master: str, properties: str, state: SqlState, message: str
+) -> None:
+    settings = {
+        **{"driver_port": 0, "driver_server": "h:7443", "kubernetes_image": "i", "kubernetes_claim": "c"},
+        "checkpoint_folders": (tmp_path,),
+    }
+    values = [
+        f"'compute_pool.master' = '{master}'",
+        properties.format(folder=f"'compute_pool.checkpoints' = 'file:{tmp_path}'"),
+    ]
+    async with open_session(tmp_path / "data", **settings) as session:
+        with pytest.raises(UserError, match=message) as refused:
+            await session.run(f"CREATE COMPUTE_POOL p WITH ({', '.join(filter(None, values))})")
+        assert (refused.value.state, refused.value.span is None) == (state, False)
+        assert session.catalog.compute_pool("p") is None
 
 
 async def test_queries_are_planned_for_the_place_of_their_pool(shared: Session, master: str) -> None:

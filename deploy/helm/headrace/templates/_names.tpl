@@ -19,6 +19,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
+{{- define "headrace.claim" -}}
+{{ .Values.kubernetes.checkpoints.existingClaim | default (printf "%s-checkpoints" (include "headrace.name" .)) }}
+{{- end }}
+
 {{- define "headrace.hosts" -}}
 {{- $name := include "headrace.name" . }}
 {{- $namespace := .Release.Namespace }}

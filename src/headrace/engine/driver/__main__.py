@@ -14,6 +14,7 @@ from types import FrameType
 
 from headrace.core.errors import HeadraceError, UserError
 from headrace.engine.driver.channel import Channel, ChannelClosedError
+from headrace.engine.driver.connections import connect_locally, connect_securely
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED, Ready
 from headrace.runtime.spark_jvm import kill_spark_jvm
@@ -29,7 +30,12 @@ def main() -> int:
     """Start Spark, say so, serve; returns the exit code."""
     started = time.monotonic()
     parser = argparse.ArgumentParser(prog="headrace.engine.driver", description=__doc__)
-    parser.add_argument("--socket", type=Path, required=True, help="the server's Unix socket")
+    servers = parser.add_mutually_exclusive_group(required=True)
+    servers.add_argument("--socket", type=Path, help="the server's Unix socket")
+    servers.add_argument("--server", metavar="HOST:PORT", help="the server's port for drivers")
+    parser.add_argument(
+        "--credentials", type=Path, default=Path(), help="for --server: the folder of token and certificate"
+    )
     parser.add_argument("--options", default="{}", help="JSON of engine.driver.options.DriverOptions")
     arguments = parser.parse_args()
     logging.basicConfig(
@@ -40,7 +46,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        channel = Channel(arguments.socket.resolve())
+        channel = Channel(
+            connect_locally(arguments.socket.resolve())
+            if arguments.socket is not None
+            else connect_securely(arguments.server, arguments.credentials)
+        )
     except OSError as error:
         logging.getLogger(__name__).error("cannot connect to the server: %s", error)
         return 1

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import socket
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Protocol
 
 from headrace.core.errors import InternalError
+from headrace.engine.driver.connections import Stream
 from headrace.engine.protocol import (
     FRAME_BYTES_MAX,
     FRAME_HEADER,
@@ -43,9 +42,8 @@ class Outgoing(Protocol):
 class Channel:
     """A connection to the server; `send` and `ask` may be called from any thread, `messages` from one."""
 
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(str(path))
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
         self._writing = threading.Lock()
         self._sequences = itertools.count(1)
         self._waiting: dict[int, _Answer] = {}
@@ -59,7 +57,7 @@ class Channel:
             )
         try:
             with self._writing:
-                self._socket.sendall(encode_frame(message, payload))
+                self._stream.sendall(encode_frame(message, payload))
         except OSError:
             raise ChannelClosedError from None
 
@@ -99,7 +97,7 @@ class Channel:
     def close(self) -> None:
         """End the connection."""
         self._closed.set()
-        self._socket.close()
+        self._stream.close()
 
     def _answer(self, ack: Ack) -> None:
         waiting = self._waiting.get(ack.sequence)
@@ -112,7 +110,7 @@ class Channel:
         data = bytearray()
         while len(data) < length:
             try:
-                part = self._socket.recv(min(length - len(data), 1 << 20))
+                part = self._stream.recv(min(length - len(data), 1 << 20))
             except OSError:
                 return b""
             if not part:

@@ -19,13 +19,15 @@ from pyspark.sql import SparkSession
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.driver import python_worker
+from headrace.engine.driver import kubernetes, python_worker
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.pool_properties import Cluster
 from headrace.engine.protocol import PoolSlots
 
 _EXECUTORS_TIMEOUT_MS = 120_000
+_PODS_TIMEOUT_MS = 300_000
+"""A cluster that adds nodes by itself needs minutes for one."""
 _TASKS_TIMEOUT_MS = 60_000
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _AUTHENTICATION = (
@@ -46,6 +48,8 @@ def address(options: DriverOptions) -> str:
     """
     if options.spark_master.startswith("local"):
         return "127.0.0.1"
+    if options.pods is not None:
+        return kubernetes.address()
     host = options.driver_host
     try:
         with socket.socket() as probe:
@@ -72,8 +76,13 @@ def settings(options: DriverOptions) -> dict[str, str]:
     cluster = options.cluster
     if cluster is None:
         return {}
+    count = (
+        {"spark.executor.instances": str(cluster.executors)}
+        if options.pods is not None
+        else {"spark.cores.max": str(cluster.slots)}
+    )
     return {
-        "spark.cores.max": str(cluster.slots),
+        **count,
         "spark.executor.cores": str(cluster.cores),
         "spark.executor.memory": cluster.memory,
         **(_elastic(cluster) if cluster.executors_max is not None else {}),
@@ -130,7 +139,14 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
     needed = cluster.executors if cluster is not None else 1
     if cluster is not None and cluster.executors_max is not None:
         java.endAllocation(context)
-    executors = java.awaitExecutors(context, needed, _EXECUTORS_TIMEOUT_MS)
+    timeout_ms = _PODS_TIMEOUT_MS if options.pods is not None else _EXECUTORS_TIMEOUT_MS
+    executors = java.awaitExecutors(context, needed, timeout_ms)
+    if executors < needed and options.pods is not None:
+        raise ExternalError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"{executors} of {needed} executors have started in {timeout_ms // 1000} s",
+            hint="Look at the pods of the namespace with the label app.kubernetes.io/component=executor.",
+        )
     if executors < needed:
         raise ExternalError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,

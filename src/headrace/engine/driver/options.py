@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headrace.engine.kubernetes.pods import PodOptions
 from headrace.engine.pool_properties import Cluster
 
 
@@ -25,6 +26,7 @@ class DriverOptions(BaseModel):
     cluster: Cluster | None = Field(
         None, description="Executors on a cluster; without, the pool takes all of a cluster."
     )
+    pods: PodOptions | None = Field(None, description="Facts about the driver's pod, on Kubernetes.")
     checkpoints: str | None = Field(
         None, description="The folder of checkpoints, which the workers of a cluster must share."
     )

@@ -26,7 +26,7 @@ from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
-from headrace.engine.driver import cluster, python_worker
+from headrace.engine.driver import cluster, kubernetes, python_worker
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
@@ -99,7 +99,9 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     work_dir, host = options.work_dir.resolve(), cluster.address(options)
     for folder in ("local", "warehouse", "tmp"):
         (work_dir / folder).mkdir(parents=True, exist_ok=True)
-    python_settings = python_worker.write_executables(work_dir, options.worker_python)
+    # Executors in Kubernetes have the image of this pod.
+    worker_python = options.worker_python if options.pods is None else sys.executable
+    python_settings = python_worker.write_executables(work_dir, worker_python)
     os.environ.update(
         PYSPARK_DRIVER_PYTHON=sys.executable,
         SPARK_LOCAL_IP=host,
@@ -110,12 +112,14 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     time.tzset()
     # pyspark prints every analysis error with its trace; the server receives the error over the socket.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    conf = SparkConf().setAppName(f"headrace {options.pool}").setMaster(options.spark_master)
+    master = options.spark_master if options.pods is None else kubernetes.master()
+    conf = SparkConf().setAppName(f"headrace {options.pool}").setMaster(master)
     is_local = options.spark_master.startswith("local")
     settings = {
         **_settings(options, work_dir),
         **({} if is_local else python_settings),
         **{"spark.driver.host": host, "spark.driver.bindAddress": host},
+        **(kubernetes.settings(options.pods, work_dir) if options.pods is not None else {}),
         **cluster.settings(options),
         **options.spark_options,
         **_authentication(options),
@@ -126,7 +130,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     folders = [f"-Djava.io.tmpdir={temporary}", f"-Dderby.system.home={temporary}"]
     java_options = [*folders, *options.java_options.split()]
     with spark_jvm(memory_mb=options.driver_memory_mb, options=java_options, ended=jvm_ended):
-        if not is_local:
+        if not is_local and options.pods is None:
             cluster.check_master(conf, options)
         session = SparkSession(_DriverContext(conf=conf))
     session.sparkContext.setLogLevel("WARN")
@@ -192,7 +196,9 @@ def _authentication(options: DriverOptions) -> dict[str, str]:
     """Return the options of authentication: Spark generates a secret for a driver with local executors; a cluster shares one."""
     # Removed from the environment, which every process that this one starts inherits.
     secret = os.environ.pop(_SECRET_VARIABLE, None)
-    if re.match(r"local$|local\[|yarn$|k8s:", options.spark_master):
+    if options.pods is not None:
+        return {**_AUTHENTICATED, **kubernetes.authentication()}
+    if re.match(r"local$|local\[|yarn$", options.spark_master):
         return _AUTHENTICATED
     if not secret:
         raise UserError(

@@ -1,0 +1,253 @@
+"""A driver that runs as a pod, from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from headrace.core.errors import ExternalError, HeadraceError, UserError
+from headrace.core.settings import Settings
+from headrace.core.sqlstate import SqlState
+from headrace.engine.driver_port import DriverPort, ExpectedDriver, Streams
+from headrace.engine.kubernetes.api import KubernetesApi
+from headrace.engine.kubernetes.pods import (
+    CREDENTIALS,
+    GRACE_S,
+    SPARK_SECRET_FILE,
+    WORK,
+    PodOptions,
+    driver_pod,
+    driver_secret,
+    exit_of,
+    labels,
+    pod_name,
+    trouble_of,
+)
+from headrace.engine.launch import driver_options, last_failure, log_file, rotate_log
+from headrace.engine.protocol import CERTIFICATE_FILE, TOKEN_FILE, Ready
+from headrace.engine.sizes import Resources
+
+log = structlog.get_logger()
+
+POLL_S = 2.0
+SCHEDULE_TIMEOUT_S = 300.0
+"""A cluster that adds nodes by itself needs minutes for one."""
+READY_TIMEOUT_S = 900.0
+GONE_TIMEOUT_S = GRACE_S + 40.0
+_GONE_CODE = 1
+
+
+class PodLaunch:
+    """A pod of a driver; the members are those of `engine.launch.Launch`.
+
+    The pod of an earlier driver of the pool is gone before this one is created: its name is the same.
+    """
+
+    def __init__(
+        self, pool: str, settings: Settings, given: Resources, port: DriverPort | None, *, catalog: str
+    ) -> None:
+        self._pool = pool
+        self._settings = settings
+        self._given = given
+        self._server_port = port
+        self._catalog = catalog
+        self._name = pod_name(catalog, pool)
+        self.log = log_file(settings, pool)
+        self.ready: Ready | None = None
+        self.connected: asyncio.Future[Streams]
+        self._driver: ExpectedDriver | None = None
+        self._api: KubernetesApi
+        self._exited: asyncio.Future[int]
+        self._stalled: asyncio.Future[str]
+        self._watching: asyncio.Task[None] | None = None
+        self._starts = True
+        self._is_created = False
+        self._uid: str | None = None
+        self._log_start = 0
+        self._reason: str | None = None
+        self._executors: str | None = None
+
+    async def start(self, *, warm_up: bool) -> None:
+        """Create the pod and its secret. Raises HeadraceError, and then leaves nothing."""
+        loop, port = asyncio.get_running_loop(), self._port()
+        self._exited, self._stalled = loop.create_future(), loop.create_future()
+        self._api = await asyncio.to_thread(KubernetesApi, self._given.place.master, self._settings)
+        self._driver = port.expect()
+        self.connected = self._driver.connected
+        try:
+            await self._remove(None)
+            await asyncio.to_thread(self._create, self._driver, warm_up)
+        except BaseException:
+            await asyncio.shield(self.end())
+            raise
+        log.info("driver_started", pool=self._pool, pod=self._name)
+        self._watching = asyncio.create_task(self._watch(), name=f"pod {self._name}")
+
+    async def wait(self) -> int:
+        """Return the exit code of the driver when it has ended."""
+        return await asyncio.shield(self._exited)
+
+    async def stalled(self) -> str:
+        """Return why the driver does not start, in bounded time."""
+        try:
+            return await asyncio.shield(self._stalled)
+        finally:
+            self._starts = False
+
+    async def end(self) -> None:
+        """End the pod, and return when it is gone, or after a minute: the next start waits for it again."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+            if not self._exited.done():
+                await self._keep_log()
+        if self._driver is not None:
+            self._port().forget(self._driver)
+            if self.connected.done() and not self.connected.cancelled():
+                self.connected.result()[1].close()
+        try:
+            if self._is_created:
+                await self._remove(self._uid)
+        except HeadraceError as error:
+            log.warning("pod_not_removed", pod=self._name, reason=error.message)
+        await asyncio.to_thread(self._api.close)
+
+    def failure(self) -> str | None:
+        """Return the reason of the end: the driver's own, or that of Kubernetes."""
+        own = last_failure(self.log, self._log_start)
+        if own is not None and self._executors is not None:
+            return f"{own} Kubernetes reports: {self._executors}"
+        return own or self._reason
+
+    def _port(self) -> DriverPort:
+        """Return the server's port. Raises UserError 3D021 without it: the operator's settings have changed since CREATE."""
+        if self._server_port is None:
+            raise _missing("HEADRACE_DRIVER_PORT")
+        return self._server_port
+
+    def _options(self) -> PodOptions:
+        settings, folder = self._settings, self._given.place.checkpoints
+        if settings.kubernetes_image is None:
+            raise _missing("HEADRACE_KUBERNETES_IMAGE")
+        if settings.kubernetes_claim is None or folder is None:
+            raise _missing("HEADRACE_KUBERNETES_CLAIM")
+        mounts = [root for root in settings.checkpoint_folders if folder.is_relative_to(root)]
+        return PodOptions(
+            namespace=self._api.namespace,
+            pod=self._name,
+            # Of this run: that of the earlier one is deleted some time after its pod.
+            secret=f"{self._name}-{secrets.token_hex(3)}",
+            image=settings.kubernetes_image,
+            service_account=settings.kubernetes_service_account,
+            claim=settings.kubernetes_claim,
+            folder=str(mounts[0] if mounts else folder),
+            labels=labels(self._catalog, self._name),
+        )
+
+    def _create(self, driver: ExpectedDriver, warm_up: bool) -> None:
+        settings, options = self._settings, self._options()
+        values = driver_options(self._pool, settings, self._given, work_dir=Path(WORK), warm_up=warm_up)
+        values["pods"] = options.model_dump()
+        arguments = [
+            *("--server", str(settings.driver_server)),
+            *("--credentials", str(CREDENTIALS)),
+            *("--options", json.dumps(values)),
+        ]
+        owner = settings.kubernetes_owner if self._api.is_own_namespace else None
+        pod = driver_pod(
+            options,
+            arguments=arguments,
+            heap_mb=self._given.heap_mb,
+            owner=owner.partition("/")[::2] if owner else None,
+        )
+        files = {
+            TOKEN_FILE: driver.token,
+            CERTIFICATE_FILE: driver.certificate,
+            # The driver shares it with its executors, and with nobody else.
+            SPARK_SECRET_FILE: secrets.token_urlsafe(32),
+        }
+        # The pod waits for its secret, which belongs to the pod: nothing outlives it.
+        self._is_created = True
+        self._uid = self._api.create_pod(pod)
+        self._api.create_secret(driver_secret(options, files, self._uid))
+
+    async def _remove(self, uid: str | None) -> None:
+        """Delete the pod of that uid (None: any) and wait until it is gone. Raises ExternalError 57014 if it is not: it may still run."""
+        deadline = time.monotonic() + GONE_TIMEOUT_S
+        await asyncio.to_thread(self._api.delete_pod, self._name, uid)
+        while (pod := await asyncio.to_thread(self._api.pod, self._name)) is not None:
+            # Of another server, which has taken over and waited for this one.
+            if uid is not None and pod.metadata.uid != uid:
+                return
+            if time.monotonic() > deadline:
+                raise ExternalError(
+                    SqlState.TIMEOUT,
+                    f"the pod {self._name} does not end",
+                    hint="If its node is lost, delete the node: nobody knows whether the pod still runs there.",
+                )
+            await asyncio.sleep(POLL_S / 4)
+
+    async def _watch(self) -> None:
+        """Look at the pods until the driver ends."""
+        started = time.monotonic()
+        while not self._exited.done():
+            await asyncio.sleep(POLL_S)
+            try:
+                pod = await asyncio.to_thread(self._api.pod, self._name)
+                is_gone = pod is None or pod.metadata.uid != self._uid
+                ended = (_GONE_CODE, f"the pod {self._name} was deleted") if is_gone else exit_of(pod)
+                if ended is not None:
+                    await self._keep_log()
+                    _, self._reason = ended
+                    self._exited.set_result(ended[0])
+                    return
+                if self._starts:
+                    await self._look_at_executors()
+            except HeadraceError as error:
+                log.warning("pod_unknown", pod=self._name, reason=error.message)
+                continue
+            self._judge(pod, time.monotonic() - started)
+
+    def _judge(self, pod: Any, waited_s: float) -> None:
+        """Decide whether a driver that starts ever will."""
+        if not self._starts or self._stalled.done():
+            return
+        trouble = trouble_of(pod)
+        if trouble is not None and (trouble.is_final or waited_s > SCHEDULE_TIMEOUT_S):
+            self._stalled.set_result(trouble.reason)
+        elif waited_s > READY_TIMEOUT_S:
+            problem = trouble.reason if trouble is not None else self._executors
+            after = f"the driver in the pod {self._name} was not ready after {READY_TIMEOUT_S:.0f} s"
+            self._stalled.set_result(f"{after}: {problem}" if problem else after)
+
+    async def _look_at_executors(self) -> None:
+        selector = f"headrace.io/driver={self._name},app.kubernetes.io/component=executor"
+        for pod in await asyncio.to_thread(self._api.pods, selector):
+            trouble, ended = trouble_of(pod), exit_of(pod)
+            reason = trouble.reason if trouble is not None else ended[1] if ended is not None else None
+            if reason is not None:
+                self._executors = reason
+                return
+
+    async def _keep_log(self) -> None:
+        with suppress(HeadraceError, OSError):
+            text = await asyncio.to_thread(self._api.log, self._name)
+            rotate_log(self.log)
+            with self.log.open("a", encoding="utf-8") as out:
+                self._log_start = out.tell()
+                out.write(text)
+
+
+def _missing(setting: str) -> UserError:
+    return UserError(
+        SqlState.MISSING_PARAMETER,
+        f"the server is not set up for compute pools on Kubernetes: {setting} is missing",
+        hint="The operator sets what docs/growing.md describes, and restarts the server.",
+    )

@@ -1,0 +1,393 @@
+"""Pools on Kubernetes: the launcher against a stand-in for the API, which validates what it gets by the API's schemas."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from headrace.core.errors import ExternalError, UserError
+from headrace.core.settings import Settings
+from headrace.engine import driver_port
+from headrace.engine.driver import kubernetes as driver_settings
+from headrace.engine.driver.connections import Stream, connect_securely
+from headrace.engine.driver.options import DriverOptions
+from headrace.engine.driver_port import DriverPort
+from headrace.engine.kubernetes import launch as launching
+from headrace.engine.kubernetes.api import KubernetesApi
+from headrace.engine.kubernetes.launch import PodLaunch
+from headrace.engine.kubernetes.pods import executor_template, pod_name
+from headrace.engine.pool_properties import Cluster, Place
+from headrace.engine.pools import DriverProcess, PoolState
+from headrace.engine.protocol import DRIVER_FAILED, Ready, Shutdown, decode_message, encode_frame
+from headrace.engine.sizes import Resources
+from headrace.runtime.executor import command
+from tests.unit.engine.kubernetes_api import NAMESPACE, TOKEN, VERSION, StandInApi
+
+CATALOG, POOL = "a3f1", "Far reports"
+NAME = pod_name(CATALOG, POOL)
+READY = Ready(pid=1, spark_version="4", start_ms=2)
+RUNNING = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
+
+
+def container(**state: Any) -> dict[str, Any]:
+    """Return the status of a container as the API has it."""
+    return {
+        **{"name": "driver", "image": "headrace:1", "imageID": "", "ready": False, "restartCount": 0},
+        "state": state,
+    }
+
+
+class Cloud:
+    """A server's port and settings, and the stand-in for the API."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.api = StandInApi(*driver_port._create_certificate())
+        self.api.start()
+        self.master = f"k8s://{self.api.url}"
+        self.port = DriverPort("127.0.0.1", 0)
+        self.port.open()
+        self.settings = Settings(
+            data_dir=folder / "data",
+            driver_port=0,
+            driver_server=f"127.0.0.1:{self.port.port}",
+            kubernetes_image="headrace:1",
+            kubernetes_config=self.api.kubeconfig(folder),
+            kubernetes_claim="shared",
+            kubernetes_owner="headrace-0/6f8e",
+            checkpoint_folders=(Path("/mnt/headrace"),),
+            restart_backoff_ms=60_000,
+        )
+        self.given = Resources(
+            2000, Place(self.master, Path("/mnt/headrace/far"), Cluster(2, 1, "1g")), worker_python=True
+        )
+        self.ended: list[str] = []
+
+    def launch(self) -> PodLaunch:
+        return PodLaunch(POOL, self.settings, self.given, self.port, catalog=CATALOG)
+
+    def pool(self) -> DriverProcess:
+        return DriverProcess(
+            POOL,
+            self.settings,
+            self.given,
+            on_message=lambda *_: None,
+            on_death=lambda _, reason: self.ended.append(reason),
+            new_launch=self.launch,
+            end_timeout_s=launching.GONE_TIMEOUT_S,
+        )
+
+    async def secret(self) -> dict[str, str]:
+        """Return the files of the driver's secret when it exists."""
+        await until(lambda: self.api.objects["secrets"])
+        [secret] = self.api.objects["secrets"].values()
+        files: dict[str, str] = secret["stringData"]
+        return files
+
+    async def connect(self) -> Stream:
+        """Do what the driver in the pod does: connect by the files of its volume."""
+        folder = self.folder / "mounted"
+        folder.mkdir(exist_ok=True)
+        for name, text in (await self.secret()).items():
+            (folder / name).write_text(text)
+        arguments = self.api.objects["pods"][NAME]["spec"]["containers"][0]["args"]
+        address = arguments[arguments.index("--server") + 1]
+        return await asyncio.to_thread(connect_securely, address, folder)
+
+    async def close(self) -> None:
+        await self.port.close()
+        await asyncio.to_thread(self.api.close)
+
+
+async def until(condition: Any) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cloud]:
+    monkeypatch.setattr(launching, "POLL_S", 0.01)
+    cloud = Cloud(tmp_path)
+    yield cloud
+    await cloud.close()
+
+
+async def test_a_pool_starts_as_a_pod_and_leaves_nothing(cloud: Cloud) -> None:
+    pool = cloud.pool()
+    pool.start()
+    stream = await cloud.connect()
+    stream.sendall(encode_frame(READY))
+    await until(lambda: pool.state is PoolState.RUNNING)
+
+    pod = cloud.api.objects["pods"][NAME]
+    assert pod["metadata"]["ownerReferences"][0]["uid"] == "6f8e"
+    spec, [driver] = pod["spec"], pod["spec"]["containers"]
+    assert spec["restartPolicy"] == "Never"
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert driver["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert driver["resources"]["limits"] == {"memory": "2800Mi"}
+    mounts = {mount["name"]: mount["mountPath"] for mount in driver["volumeMounts"]}
+    assert mounts["checkpoints"] == "/mnt/headrace"
+    # Secrets are in the volume only.
+    [secret] = cloud.api.objects["secrets"].values()
+    [volume] = [each for each in spec["volumes"] if each["name"] == "credentials"]
+    assert volume["secret"]["secretName"] == secret["metadata"]["name"]
+    assert secret["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
+    assert secret["stringData"].keys() == {"token", "server.pem", "spark-secret"}
+    assert not any(text in json.dumps(pod) for text in [*secret["stringData"].values(), TOKEN])
+    # The driver accepts its options.
+    options = DriverOptions.model_validate_json(driver["args"][driver["args"].index("--options") + 1])
+    assert options.pods is not None
+    assert (options.pods.namespace, options.pods.folder) == (NAMESPACE, "/mnt/headrace")
+    assert options.checkpoints == "/mnt/headrace/far"
+
+    ending = asyncio.create_task(pool.stop())
+    frame = await asyncio.to_thread(stream.recv, 1024)
+    assert isinstance(decode_message(frame[8:]), Shutdown)
+    cloud.api.set_status(
+        NAME, {"phase": "Succeeded", "containerStatuses": [container(terminated={"exitCode": 0})]}
+    )
+    stream.close()
+    await ending
+    assert cloud.api.objects == {"pods": {}, "secrets": {}}
+    assert (pool.state, cloud.ended) == (PoolState.STOPPED, [])
+
+
+UNSCHEDULABLE = {
+    "phase": "Pending",
+    "conditions": [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/3 nodes are available: 3 Insufficient memory.",
+        }
+    ],
+}
+PULL = container(waiting={"reason": "ImagePullBackOff", "message": "Back-off pulling image"})
+CONFIG = container(waiting={"reason": "CreateContainerConfigError", "message": "secret not there"})
+KILLED = container(terminated={"exitCode": 137, "reason": "OOMKilled"})
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (UNSCHEDULABLE, f"no node takes the pod {NAME}: 0/3 nodes are available: 3 Insufficient memory."),
+        (
+            {"phase": "Pending", "containerStatuses": [PULL]},
+            f"the image headrace:1 of the pod {NAME} cannot be pulled: ImagePullBackOff: Back-off pulling image",
+        ),
+        (
+            {"phase": "Pending", "containerStatuses": [CONFIG]},
+            f"the container of the pod {NAME} cannot be created: CreateContainerConfigError: secret not there",
+        ),
+        (
+            {"phase": "Failed", "containerStatuses": [KILLED]},
+            f"Kubernetes ended the pod {NAME}: it used more than 2800Mi of memory",
+        ),
+        (
+            {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."},
+            f"Kubernetes ended the pod {NAME}: Evicted: The node was low on resource: memory.",
+        ),
+    ],
+    ids=["unschedulable", "image", "container", "memory", "evicted"],
+)
+async def test_a_pod_that_does_not_run_is_an_error_of_the_pool(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any], reason: str
+) -> None:
+    monkeypatch.setattr(launching, "SCHEDULE_TIMEOUT_S", 0.0)
+    pool = cloud.pool()
+    pool.start()
+    await cloud.secret()
+    cloud.api.set_status(NAME, status)
+    await until(lambda: pool.state is PoolState.ERRORED)
+    assert (pool.message, cloud.ended) == (reason, [reason])
+    assert cloud.api.objects["pods"] == {}
+    await pool.stop()
+
+
+async def test_the_drivers_own_reason_and_that_of_its_executors_are_reported(cloud: Cloud) -> None:
+    pool = cloud.pool()
+    pool.start()
+    await cloud.secret()
+    options = json.loads(cloud.api.objects["pods"][NAME]["spec"]["containers"][0]["args"][-1])
+    template = executor_template(DriverOptions.model_validate(options).pods)  # type: ignore[arg-type]
+    executor = {
+        **template,
+        "metadata": {**template["metadata"], "name": "e-1", "uid": "u"},
+        "status": UNSCHEDULABLE,
+    }
+    cloud.api.objects["pods"]["e-1"] = executor
+    lists = f"GET /api/v1/namespaces/{NAMESPACE}/pods"
+    await until(lambda: cloud.api.requests.count(lists) > 1)
+    cloud.api.logs[NAME] = f"noise\nERROR {DRIVER_FAILED}0 of 2 executors have started. Look.\n"
+    cloud.api.set_status(
+        NAME, {"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 1})]}
+    )
+    await until(lambda: pool.state is PoolState.ERRORED)
+    assert pool.message is not None
+    assert pool.message.startswith(
+        "0 of 2 executors have started. Look. Kubernetes reports: no node takes the pod e-1"
+    )
+    assert "noise" in (cloud.folder / "data" / "logs" / "driver-Far_reports.log").read_text()
+    await pool.stop()
+
+
+async def test_a_new_driver_waits_until_the_pod_of_the_earlier_one_is_gone(cloud: Cloud) -> None:
+    first = cloud.launch()
+    await first.start(warm_up=False)
+    cloud.api.deletes_at_once = False
+    second = cloud.launch()
+    starting = asyncio.create_task(second.start(warm_up=False))
+    await until(lambda: f"DELETE /api/v1/namespaces/{NAMESPACE}/pods/{NAME}" in cloud.api.requests[4:])
+    await asyncio.sleep(0.05)
+    assert not starting.done()
+    uid = cloud.api.objects["pods"][NAME]["metadata"]["uid"]
+    cloud.api.remove(NAME)
+    cloud.api.deletes_at_once = True
+    await starting
+    assert cloud.api.objects["pods"][NAME]["metadata"]["uid"] != uid
+    await asyncio.gather(first.end(), second.end())
+
+
+async def test_a_server_that_another_one_has_replaced_leaves_its_pod(cloud: Cloud) -> None:
+    replaced, successor = cloud.launch(), cloud.launch()
+    await replaced.start(warm_up=False)
+    await successor.start(warm_up=False)
+    uid = cloud.api.objects["pods"][NAME]["metadata"]["uid"]
+    assert await replaced.wait() == 1
+    assert replaced.failure() == f"the pod {NAME} was deleted"
+    await replaced.end()
+    assert cloud.api.objects["pods"][NAME]["metadata"]["uid"] == uid
+    await successor.end()
+    assert cloud.api.objects == {"pods": {}, "secrets": {}}
+
+
+async def test_a_pod_in_another_namespace_has_no_owner(cloud: Cloud) -> None:
+    cloud.settings = cloud.settings.model_copy(update={"kubernetes_namespace": "elsewhere"})
+    launch = cloud.launch()
+    await launch.start(warm_up=False)
+    assert "ownerReferences" not in cloud.api.objects["pods"][NAME]["metadata"]
+    await launch.end()
+
+
+async def test_a_pod_that_does_not_end_keeps_the_pool_from_starting(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "GONE_TIMEOUT_S", 0.02)
+    first = cloud.launch()
+    await first.start(warm_up=False)
+    cloud.api.deletes_at_once = False
+    with pytest.raises(ExternalError, match="does not end"):
+        await cloud.launch().start(warm_up=False)
+    cloud.api.deletes_at_once = True
+    await first.end()
+
+
+async def test_the_api_is_checked_before_a_pool_is_created(cloud: Cloud) -> None:
+    api = await asyncio.to_thread(KubernetesApi, cloud.master, cloud.settings)
+    await asyncio.to_thread(api.check)
+    cloud.api.is_allowed = False
+    with pytest.raises(ExternalError, match="may not create pods in the namespace data"):
+        await asyncio.to_thread(api.check)
+    cloud.api.refusal = (403, "pods is forbidden")
+    with pytest.raises(ExternalError, match=r"refuses a request \(403\): pods is forbidden"):
+        await asyncio.to_thread(api.check)
+    await asyncio.to_thread(cloud.api.close)
+    with pytest.raises(ExternalError, match="does not answer"):
+        await asyncio.to_thread(api.check)
+
+
+@pytest.mark.parametrize("master", ["k8s://https://elsewhere.example.com", "k8s://in-cluster"])
+def test_the_credentials_reach_no_other_cluster(cloud: Cloud, master: str) -> None:
+    with pytest.raises(UserError, match=r"no credentials for k8s://https|cannot use the service account"):
+        KubernetesApi(master, cloud.settings)
+    without = cloud.settings.model_copy(update={"kubernetes_config": None})
+    with pytest.raises(UserError):
+        KubernetesApi(cloud.master, without)
+    assert cloud.api.requests == []
+
+
+async def test_settings_that_are_gone_are_named(cloud: Cloud) -> None:
+    for field in ("kubernetes_image", "kubernetes_claim"):
+        cloud.settings = cloud.settings.model_copy(update={field: None})
+        with pytest.raises(UserError, match=f"HEADRACE_{field.upper()} is missing"):
+            await cloud.launch().start(warm_up=False)
+        cloud.settings = cloud.settings.model_copy(update={field: "x"})
+    with pytest.raises(UserError, match="HEADRACE_DRIVER_PORT is missing"):
+        await PodLaunch(POOL, cloud.settings, cloud.given, None, catalog=CATALOG).start(warm_up=False)
+    assert cloud.api.objects == {"pods": {}, "secrets": {}}
+
+
+def test_a_pod_sees_only_the_volume_of_checkpoints(cloud: Cloud) -> None:
+    pool = cloud.pool()
+    assert pool.sees(Path("/mnt/headrace/savepoints/s"))
+    assert not pool.sees(cloud.folder / "data" / "savepoints")
+    cloud.given = replace(cloud.given, place=Place("local[2]"))
+    assert cloud.pool().sees(cloud.folder / "data" / "savepoints")
+
+
+def test_names_of_pods_are_names_of_the_api() -> None:
+    names = {pod_name(CATALOG, pool) for pool in ("far", "FAR", "ſ", "-", "x" * 300, "a b")}
+    assert len(names) == 6
+    for name in names:
+        assert len(name) <= 47  # with the number of an executor, Spark's limit is 63
+        assert name.replace("-", "").isalnum()
+        assert name.startswith("headrace-")
+
+
+def test_executors_are_confined_and_have_no_token(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = cloud.launch()
+    launch._api = SimpleNamespace(namespace=NAMESPACE)  # type: ignore[assignment]
+    options = launch._options()
+    settings = driver_settings.settings(options, cloud.folder)
+    template = json.loads((cloud.folder / "executor.json").read_text())
+    kubernetes_validate.validate(
+        {**template, "metadata": {**template["metadata"], "name": "e"}}, VERSION, strict=True
+    )
+    spec, [executor] = template["spec"], template["spec"]["containers"]
+    assert spec["automountServiceAccountToken"] is False
+    assert executor["securityContext"]["readOnlyRootFilesystem"] is True
+    [volume] = [each for each in spec["volumes"] if each["name"] == "credentials"]
+    assert [item["key"] for item in volume["secret"]["items"]] == ["spark-secret"]
+    assert settings["spark.kubernetes.driver.pod.name"] == NAME
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    assert driver_settings.master() == "k8s://https://[fd00::1]:443"
+
+
+def test_an_executor_becomes_the_jvm_that_spark_describes() -> None:
+    variables = {
+        "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.0.0.1:7078",
+        "SPARK_EXECUTOR_ID": "1",
+        "SPARK_EXECUTOR_CORES": "2",
+        "SPARK_APPLICATION_ID": "spark-1",
+        "SPARK_EXECUTOR_POD_IP": "10.0.0.2",
+        "SPARK_RESOURCE_PROFILE_ID": "0",
+        "SPARK_EXECUTOR_POD_NAME": "e-1",
+        "SPARK_EXECUTOR_MEMORY": "1024m",
+        **{f"SPARK_JAVA_OPT_{number}": f"-Dn={number}" for number in (10, 2)},
+    }
+    line = command(variables)
+    assert line[1:5] == ["-Dn=2", "-Dn=10", "-Xms1024m", "-Xmx1024m"]
+    assert line[line.index("--hostname") + 1] == "10.0.0.2"
+    with pytest.raises(KeyError, match="SPARK_EXECUTOR_ID"):
+        command({name: text for name, text in variables.items() if name != "SPARK_EXECUTOR_ID"})
+
+
+def test_a_pool_on_another_place_has_other_resources(cloud: Cloud) -> None:
+    assert str(cloud.given.target) == "Kubernetes, 2 slots, Python (Spark 4.1)"
+    local = replace(cloud.given, place=Place("local[2]"), worker_python=False)
+    assert not local.target.is_cluster
