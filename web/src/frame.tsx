@@ -1,10 +1,11 @@
 import { Outlet, useLocation } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useMemo, useRef, useState } from "react";
 import type { ContextField } from "./catalog/context";
+import { useConsole } from "./data/use-console";
 import { ContextBar } from "./features/context/context-bar";
 import { ContextDialog } from "./features/context/context-dialog";
 import { Navigation } from "./features/navigation/navigation";
-import { PAGES } from "./features/navigation/pages";
+import { pagesOf } from "./features/navigation/pages";
 import { ShortcutList, useShortcuts } from "./features/navigation/shortcuts";
 import { chooseTheme } from "./features/navigation/theme";
 import { ThemeButton } from "./features/navigation/theme-button";
@@ -33,7 +34,10 @@ export function Frame() {
   const [unsaved, setUnsaved] = useState<readonly string[]>([]);
   const close = useCallback(() => setOverlay(null), []);
   const leave = () => void signOut().then(setUnsaved);
+  const parts = useConsole();
+  const pages = useMemo(() => pagesOf(parts), [parts]);
   useShortcuts({
+    pages,
     onList: useCallback(() => setOverlay("shortcuts"), []),
     onPalette: useCallback(() => setOverlay("palette"), []),
   });
@@ -83,7 +87,7 @@ export function Frame() {
           itself; queries that were created keep running on the server.
         </div>
       ) : null}
-      <Navigation />
+      <Navigation pages={pages} />
       <div className="content" id="content" tabIndex={-1}>
         {wasShown.current ? (
           <Suspense fallback={isWorkspace ? <PageLoading /> : null}>
@@ -111,10 +115,10 @@ export function Frame() {
         </Dialog>
       )}
       {overlay === null ? null : overlay === "shortcuts" ? (
-        <ShortcutList onClose={close} />
+        <ShortcutList pages={pages} onClose={close} />
       ) : overlay === "palette" ? (
         <Suspense fallback={null}>
-          <Palette pages={PAGES} onCommand={runCommand} onClose={close} />
+          <Palette pages={pages} onCommand={runCommand} onClose={close} />
         </Suspense>
       ) : (
         <ContextDialog
