@@ -10,6 +10,8 @@ import { ShortcutList, useShortcuts } from "./features/navigation/shortcuts";
 import { chooseTheme } from "./features/navigation/theme";
 import { ThemeButton } from "./features/navigation/theme-button";
 import type { Command } from "./features/palette/items";
+import { isTourSeen, markTourSeen } from "./features/tour/steps";
+import { TourOffer } from "./features/tour/tour-offer";
 import { useSession } from "./session-context";
 import { Dialog } from "./ui/dialog";
 import { Icon, Mark } from "./ui/icons";
@@ -19,6 +21,8 @@ import { PageLoading } from "./ui/page";
 const WorkspacePage = lazy(() =>
   import("./workspace-page").then((module) => ({ default: module.WorkspacePage })),
 );
+
+const Tour = lazy(() => import("./features/tour/tour").then((module) => ({ default: module.Tour })));
 
 const Palette = lazy(() =>
   import("./features/palette/palette").then((module) => ({ default: module.Palette })),
@@ -31,6 +35,9 @@ type Overlay = "palette" | "shortcuts" | ContextField;
 export function Frame() {
   const { client, context, onContext, isAway, refresh, newWorksheet, signOut, signOutAnyway } = useSession();
   const [overlay, setOverlay] = useState<Overlay | null>(null);
+  const [tour, setTour] = useState<"offered" | "shown" | "closed">(() =>
+    isTourSeen() ? "closed" : "offered",
+  );
   const [unsaved, setUnsaved] = useState<readonly string[]>([]);
   const close = useCallback(() => setOverlay(null), []);
   const leave = () => void signOut().then(setUnsaved);
@@ -51,6 +58,7 @@ export function Frame() {
     else if (command.kind === "theme") chooseTheme(command.theme);
     else if (command.kind === "shortcuts") setOverlay("shortcuts");
     else if (command.kind === "refresh") refresh();
+    else if (command.kind === "tour") setTour("shown");
     else if (command.kind === "new-worksheet") newWorksheet();
     else leave();
   }
@@ -96,6 +104,20 @@ export function Frame() {
         ) : null}
         <Outlet />
       </div>
+      {tour === "offered" ? (
+        <TourOffer
+          onStart={() => setTour("shown")}
+          onDismiss={() => {
+            markTourSeen();
+            setTour("closed");
+          }}
+        />
+      ) : null}
+      {tour === "shown" ? (
+        <Suspense fallback={null}>
+          <Tour onClose={() => setTour("closed")} />
+        </Suspense>
+      ) : null}
       {unsaved.length === 0 ? null : (
         <Dialog
           title="Sign out without saving?"
