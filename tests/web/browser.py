@@ -1,6 +1,9 @@
-"""Sign-in and patience of the journeys through the web page."""
+"""Sign-in, patience and the check of accessibility of the journeys through the web page."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import Page
 
@@ -8,8 +11,28 @@ from harness.patience import PATIENCE_S
 
 # The first query of a session starts a JVM, on machines that do other things too.
 PATIENCE_MS = PATIENCE_S * 1000
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 
 
 def sign_in(page: Page, token: str) -> None:
     page.get_by_label("API token").fill(token)
     page.get_by_role("button", name="Sign in").click()
+
+
+def check(page: Page, snap: Callable[[str], None], name: str) -> None:
+    """Fail if axe finds a violation, in light or in dark, or if the page is wider than a narrow window."""
+    page.evaluate(AXE.read_text())
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        snap(f"{name}-{scheme}")
+        violations = page.evaluate(
+            "async (tags) => (await axe.run(document, {runOnly: tags})).violations"
+            ".map(each => `${each.id}: ${each.nodes.map(node => node.target).join(' ')}`)",
+            _RULES,
+        )
+        assert violations == [], f"{name} in {scheme}"
+    page.set_viewport_size({"width": 390, "height": 844})
+    snap(f"{name}-narrow")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+    page.set_viewport_size({"width": 1440, "height": 900})

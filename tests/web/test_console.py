@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -15,12 +14,9 @@ from playwright.sync_api import Page, expect
 from harness.kafka import KafkaClient
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
-from tests.web.browser import PATIENCE_MS, sign_in
+from tests.web.browser import PATIENCE_MS, check, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
-
-AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 
 
 def test_a_user_reads_why_a_query_gives_nothing_and_follows_its_lineage(
@@ -166,21 +162,3 @@ def write_a_record(page: Page, snap: Callable[[str], None], *, topic: str) -> No
     expect(dialog).to_be_hidden()
     page.get_by_role("button", name="Read", exact=True).click()
     expect(page.get_by_role("gridcell", name='{"written": "by hand"}')).to_be_visible()
-
-
-def check(page: Page, snap: Callable[[str], None], name: str) -> None:
-    """Fail if axe finds a violation, in light or in dark, or if the page is wider than a narrow window."""
-    page.evaluate(AXE.read_text())
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        snap(f"{name}-{scheme}")
-        violations = page.evaluate(
-            "async (tags) => (await axe.run(document, {runOnly: tags})).violations"
-            ".map(each => `${each.id}: ${each.nodes.map(node => node.target).join(' ')}`)",
-            _RULES,
-        )
-        assert violations == [], f"{name} in {scheme}"
-    page.set_viewport_size({"width": 390, "height": 844})
-    snap(f"{name}-narrow")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
-    page.set_viewport_size({"width": 1440, "height": 900})

@@ -7,6 +7,7 @@ pytest's temporary folder.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import threading
@@ -22,7 +23,7 @@ from harness.openid import CLIENT, SECRET, OpenIdServer
 from harness.patience import PATIENCE_S
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
-from tests.web.browser import sign_in
+from tests.web.browser import check, sign_in
 
 pytestmark = pytest.mark.browser
 
@@ -122,6 +123,7 @@ def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], Non
                 HEADRACE_OIDC_NAME="Example",
                 HEADRACE_OIDC_ROLES="data=sysadmin",
                 HEADRACE_OIDC_CREATE_USERS="true",
+                HEADRACE_GRAPHIQL="true",
             )
             home = f"http://localhost:{server.url.rsplit(':', 1)[1]}"
             # Server and provider name each other, and only a server that runs has a port.
@@ -130,7 +132,7 @@ def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], Non
             provider.start()
             # The provider's page has a font of somewhere else, and shows nothing before it has that.
             page.route(re.compile("^https://"), lambda route: route.abort())
-            page.goto(f"{home}/")
+            page.goto(f"{home}/sql#worksheet={shared_worksheet('from a link', 'LIST ROLES;')}")
             button = page.get_by_role("button", name="Sign in with Example")
             expect(button).to_be_visible()
             snap("8-provider")
@@ -141,7 +143,13 @@ def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], Non
             page.get_by_role("button", name="Continue").click()
             expect(page.get_by_label("SQL editor")).to_be_visible()
             expect(page.get_by_test_id("context-role")).to_contain_text("sysadmin")
+            # The link's worksheet is there after the way over the provider's page, and no longer in the address.
+            expect(page.get_by_role("tab", name="from a link")).to_be_visible()
+            expect(page.get_by_label("SQL editor")).to_contain_text("LIST ROLES;")
+            assert "#" not in page.url
             snap("9-signed-in-with-the-provider")
+            begin_the_tour(page)
+            run_an_operation(page, snap)
             stop_and_start_a_pool(page, snap)
             page.reload()
             run(page, "LIST STORES;")
@@ -151,6 +159,45 @@ def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], Non
             expect(button).to_be_visible()
         finally:
             server.stop()
+
+
+def shared_worksheet(name: str, text: str) -> str:
+    """Return the part of a link that the page makes to share a worksheet."""
+    return base64.urlsafe_b64encode(json.dumps({"name": name, "text": text}).encode()).decode().rstrip("=")
+
+
+def begin_the_tour(page: Page) -> None:
+    """A server without stores offers the tour, whose first step creates one that needs no other system."""
+    page.get_by_role("button", name="Take the tour").click()
+    tour = page.get_by_role("region", name="Tour")
+    tour.get_by_role("button", name="Run it").click()
+    expect(run_state(page)).to_have_attribute("data-state", "done")
+    explorer = page.get_by_role("complementary", name="Explorer")
+    expect(explorer.get_by_role("button", name="tour")).to_be_visible()
+    tour.get_by_role("button", name="Next").click()
+    expect(tour.get_by_role("heading")).to_contain_text("Create a database")
+    tour.get_by_role("button", name="Close the tour").click()
+    expect(tour).to_be_hidden()
+
+
+def run_an_operation(page: Page, snap: Callable[[str], None]) -> None:
+    """The editor for GraphQL, which the setting switches on, completes by the schema and runs with the cookie of the session."""
+    page.get_by_role("link", name="GraphQL").click()
+    docs = page.get_by_role("complementary", name="Docs")
+    # The schema is there, without which nothing is completed.
+    expect(docs.get_by_role("button", name="Query")).to_be_visible()
+    page.get_by_label("Operation").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("{ stor")
+    expect(page.get_by_role("option", name="stores")).to_be_visible()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text("query own($first: Int) { stores(first: $first) { nodes { name } } }")
+    page.get_by_label("Variables, one JSON object").fill('{"first": 1}')
+    page.get_by_label("Operation").press("Control+Enter")
+    expect(page.get_by_role("region", name="Answer")).to_contain_text('"name": "tour"')
+    docs.get_by_role("button", name="Query").click()
+    check(page, snap, "12-graphql")
+    page.get_by_role("link", name="SQL").click()
 
 
 def stop_and_start_a_pool(page: Page, snap: Callable[[str], None]) -> None:

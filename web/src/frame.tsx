@@ -1,14 +1,17 @@
 import { Outlet, useLocation } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useMemo, useRef, useState } from "react";
 import type { ContextField } from "./catalog/context";
+import { useConsole } from "./data/use-console";
 import { ContextBar } from "./features/context/context-bar";
 import { ContextDialog } from "./features/context/context-dialog";
 import { Navigation } from "./features/navigation/navigation";
-import { PAGES } from "./features/navigation/pages";
+import { pagesOf } from "./features/navigation/pages";
 import { ShortcutList, useShortcuts } from "./features/navigation/shortcuts";
 import { chooseTheme } from "./features/navigation/theme";
 import { ThemeButton } from "./features/navigation/theme-button";
 import type { Command } from "./features/palette/items";
+import { isTourSeen, markTourSeen } from "./features/tour/steps";
+import { TourOffer } from "./features/tour/tour-offer";
 import { useSession } from "./session-context";
 import { Dialog } from "./ui/dialog";
 import { Icon, Mark } from "./ui/icons";
@@ -18,6 +21,8 @@ import { PageLoading } from "./ui/page";
 const WorkspacePage = lazy(() =>
   import("./workspace-page").then((module) => ({ default: module.WorkspacePage })),
 );
+
+const Tour = lazy(() => import("./features/tour/tour").then((module) => ({ default: module.Tour })));
 
 const Palette = lazy(() =>
   import("./features/palette/palette").then((module) => ({ default: module.Palette })),
@@ -30,10 +35,16 @@ type Overlay = "palette" | "shortcuts" | ContextField;
 export function Frame() {
   const { client, context, onContext, isAway, refresh, newWorksheet, signOut, signOutAnyway } = useSession();
   const [overlay, setOverlay] = useState<Overlay | null>(null);
+  const [tour, setTour] = useState<"offered" | "shown" | "closed">(() =>
+    isTourSeen() ? "closed" : "offered",
+  );
   const [unsaved, setUnsaved] = useState<readonly string[]>([]);
   const close = useCallback(() => setOverlay(null), []);
   const leave = () => void signOut().then(setUnsaved);
+  const parts = useConsole();
+  const pages = useMemo(() => pagesOf(parts), [parts]);
   useShortcuts({
+    pages,
     onList: useCallback(() => setOverlay("shortcuts"), []),
     onPalette: useCallback(() => setOverlay("palette"), []),
   });
@@ -47,6 +58,7 @@ export function Frame() {
     else if (command.kind === "theme") chooseTheme(command.theme);
     else if (command.kind === "shortcuts") setOverlay("shortcuts");
     else if (command.kind === "refresh") refresh();
+    else if (command.kind === "tour") setTour("shown");
     else if (command.kind === "new-worksheet") newWorksheet();
     else leave();
   }
@@ -83,7 +95,7 @@ export function Frame() {
           itself; queries that were created keep running on the server.
         </div>
       ) : null}
-      <Navigation />
+      <Navigation pages={pages} />
       <div className="content" id="content" tabIndex={-1}>
         {wasShown.current ? (
           <Suspense fallback={isWorkspace ? <PageLoading /> : null}>
@@ -92,6 +104,20 @@ export function Frame() {
         ) : null}
         <Outlet />
       </div>
+      {tour === "offered" ? (
+        <TourOffer
+          onStart={() => setTour("shown")}
+          onDismiss={() => {
+            markTourSeen();
+            setTour("closed");
+          }}
+        />
+      ) : null}
+      {tour === "shown" ? (
+        <Suspense fallback={null}>
+          <Tour onClose={() => setTour("closed")} />
+        </Suspense>
+      ) : null}
       {unsaved.length === 0 ? null : (
         <Dialog
           title="Sign out without saving?"
@@ -111,10 +137,10 @@ export function Frame() {
         </Dialog>
       )}
       {overlay === null ? null : overlay === "shortcuts" ? (
-        <ShortcutList onClose={close} />
+        <ShortcutList pages={pages} onClose={close} />
       ) : overlay === "palette" ? (
         <Suspense fallback={null}>
-          <Palette pages={PAGES} onCommand={runCommand} onClose={close} />
+          <Palette pages={pages} onCommand={runCommand} onClose={close} />
         </Suspense>
       ) : (
         <ContextDialog

@@ -91,6 +91,12 @@ const resources = createRoute({
   component: lazyRouteComponent(() => import("./features/resources/resources-page"), "ResourcesPage"),
 });
 
+const graphiql = createRoute({
+  getParentRoute: () => root,
+  path: "/graphiql",
+  component: lazyRouteComponent(() => import("./features/graphiql/graphiql-page"), "GraphiqlPage"),
+});
+
 export const router = createRouter({
   routeTree: root.addChildren([
     home,
@@ -104,6 +110,7 @@ export const router = createRouter({
     store,
     access,
     resources,
+    graphiql,
   ]),
   defaultPreload: "intent",
   defaultPendingComponent: PageLoading as RouteComponent,

@@ -192,6 +192,26 @@ class Policy:
         """Return the members of a requirement's chain that `role` lacks, outermost first."""
         return [step for step in self.chain(requirement) if not self._holds(role, step)]
 
+    def source(self, role: str, step: Requirement) -> str | None:
+        """Return how `role` has a privilege on the object itself: a text that names the owner or the role that has the grant; None if
+        it has no such privilege. The role's own grant comes before those that it inherits."""
+        inherited, target = self.graph.inherited(role), step.target
+        if target is not None and owner_of(target) in inherited:
+            return f"owned by {owner_of(target)}"
+        holders = self._holders(step)
+        granted = [
+            name for name in sorted(inherited, key=lambda name: (name != role, name)) if name in holders
+        ]
+        if granted:
+            return f"granted to {granted[0]}"
+        built_in = (
+            name
+            for name in sorted(inherited)
+            if name == ORGADMIN or step.privilege in BUILT_IN_PRIVILEGES.get(name, ())
+        )
+        name = next(built_in, None) if target is None else None
+        return f"built into {name}" if name is not None else None
+
     def holder(self, requirement: Requirement) -> str:
         """Return a role that fulfils a requirement: the object's owner."""
         if requirement.target is not None:

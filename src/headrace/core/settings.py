@@ -472,6 +472,10 @@ class Settings(BaseSettings):
         True,
         description="Whether clients may ask for the schema of GraphQL, which the documentation contains too.",
     )
+    graphiql: bool = Field(
+        False,
+        description="Whether the console has the page GraphQL, an editor for operations; it needs introspection.",
+    )
     queries_max: int = Field(
         0, ge=0, description="Most continuous queries that are to run at a time. 0 for no limit."
     )

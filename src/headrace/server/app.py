@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
 from headrace.catalog.objects import Principal
-from headrace.server import failures, probes, quick_start, signin
+from headrace.server import console, failures, probes, quick_start, signin
 from headrace.server.auditing import refused_request
 from headrace.server.auth import TokenGate, principal_of
 from headrace.server.dataplane.tickets import TicketOffice
@@ -89,6 +89,7 @@ def create_app(parts: ServerParts, metrics: Metrics | None = None) -> FastAPI:
     app.include_router(downloads.router(parts.download, parts.audit))
     app.include_router(probes.router(parts.is_ready, leads=parts.leads))
     app.include_router(quick_start.router(parts.broker))
+    app.include_router(console.router(parts.settings))
     if parts.worksheets is not None:
         app.include_router(worksheets.router(parts.worksheets))
     if parts.accounts is not None:

@@ -25,7 +25,7 @@ RESERVED = frozenset({"v2", "metrics", "mcp", "graphql"})
 """First segments of paths that are never the page's, whatever is behind them."""
 
 
-PAGES = frozenset({"sql", "queries", "lineage", "catalog", "stores", "access", "resources"})
+PAGES = frozenset({"sql", "queries", "lineage", "catalog", "stores", "access", "resources", "graphiql"})
 """First segments of the addresses of the console's pages, which `web/src/router.tsx` defines."""
 
 

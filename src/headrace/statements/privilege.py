@@ -1,9 +1,10 @@
-"""Privileges: CAN I."""
+"""Privileges: CAN I and CAN ROLE."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 
 from headrace.catalog.access import ON_ORGANIZATION, Privilege
 from headrace.catalog.kinds import BY_NAME
@@ -16,17 +17,31 @@ from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
 from headrace.core.types import BOOLEAN, VARCHAR
 from headrace.sql.statements.privilege import CanI
-from headrace.statements.base import Execution, Outcome, handles, nothing
+from headrace.statements.base import Execution, Outcome, handles
 from headrace.statements.system import system_relation_of
 
 
-@handles(CanI, requires=nothing)
+def _requirements(statement: CanI, run: Execution) -> Iterator[Requirement]:
+    """Yield MANAGE_GRANTS for a role that the active role does not inherit: what a role may do shows what exists."""
+    if statement.role is None:
+        return
+    role = run.named_role(statement.role)
+    if role.name not in run.policy.graph.inherited(run.role):
+        yield Requirement(Privilege.MANAGE_GRANTS)
+
+
+@handles(CanI, requires=_requirements)
 async def can_i(statement: CanI, run: Execution) -> Outcome:
-    """Return whether the active role may use the privilege, and what is missing. For an object that the role may not see, the result is
-    the same as for a missing object."""
+    """Return whether a role may use the privilege, and what is missing; for CAN ROLE also where it has the privileges from. For an object
+    that the role may not see, the result is the same as for a missing object."""
     privilege = privilege_of(statement.privilege, statement.kind)
+    if statement.role is not None:
+        run = replace(run, context=replace(run.context, role=run.named_role(statement.role).name))
     reason = await asyncio.to_thread(_refused, privilege, statement, run)
-    return Outcome(result([("Allowed", BOOLEAN), ("Reason", VARCHAR)], [(reason is None, reason)]))
+    allowed = reason is None
+    if allowed and statement.role is not None:
+        reason = await asyncio.to_thread(_sources, privilege, statement, run)
+    return Outcome(result([("Allowed", BOOLEAN), ("Reason", VARCHAR)], [(allowed, reason)]))
 
 
 def privilege_of(word: Identifier, kind: str | None) -> Privilege:
@@ -62,6 +77,22 @@ def _refused(privilege: Privilege, statement: CanI, run: Execution) -> str | Non
         return _refused_on(privilege, kind.lower(), name, run)
     missing = run.policy.missing(run.role, requirement)
     return _refusal(missing, run) if missing else None
+
+
+def _sources(privilege: Privilege, statement: CanI, run: Execution) -> str:
+    """Return the chain of the privileges that the role has, each with its source, outermost first."""
+    kind, name = statement.kind, statement.name
+    if kind is None or name is None:
+        target = None
+    elif kind == "QUERY":
+        target = run.query(name)
+    else:
+        path = _path(kind.lower(), name, run)
+        if kind == "RELATION" and system_relation_of(RelationName(*path)) is not None:
+            return "system relations are readable by every role"
+        target = run.catalog.snapshot().get(BY_NAME[kind.lower()], path)
+    chain = run.policy.chain(Requirement(privilege, target))
+    return " → ".join(f"{step} ({run.policy.source(run.role, step)})" for step in chain)
 
 
 def _refusal(missing: list[Requirement], run: Execution) -> str:

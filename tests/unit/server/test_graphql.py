@@ -192,7 +192,11 @@ async def test_requests_that_cannot_be_read_are_refused(world: World) -> None:
 
 
 EXAMPLES = int(os.environ.get("HEADRACE_GRAPHQL_EXAMPLES", "2"))
-KINDS = [relation for relation in SYSTEM_RELATIONS.values() if relation.name not in ("audit", "functions")]
+KINDS = [
+    relation
+    for relation in SYSTEM_RELATIONS.values()
+    if relation.name not in ("audit", "statements", "functions")
+]
 POWERS = (Privilege.READ_AUDIT, Privilege.MANAGE_GRANTS, Privilege.MANAGE_MEMBERS)
 PRIVILEGES = (Privilege.USAGE, Privilege.SELECT, Privilege.INSERT)
 

@@ -63,6 +63,7 @@ async def test_every_route_refuses_without_a_token(app: FastAPI, http: httpx.Asy
         "/v2/language",
         "/v2/openapi.json",
         "/v2/quick-start",
+        "/v2/console",
         "/v2/download/{kind}/{organization}/{name:path}",
         "/metrics",
         "/mcp",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
 from headrace.core.settings import Settings
@@ -40,10 +41,18 @@ async def test_the_statements_are_for_those_who_are_signed_in(app: FastAPI) -> N
     assert (await _get(app, token="wrong")).status_code == 403
 
 
-async def _get(app: FastAPI, token: str = "good-token") -> httpx.Response:  # noqa: S107
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_the_console_learns_which_optional_pages_it_has(
+    statements: ScriptedStatements, settings: Settings, is_on: bool
+) -> None:
+    app = create_app(ServerParts(settings.model_copy(update={"graphiql": is_on}), statements, TOKENS.get))
+    assert (await _get(app, path="/v2/console")).json() == {"graphiql": is_on}
+
+
+async def _get(app: FastAPI, token: str = "good-token", path: str = "/v2/quick-start") -> httpx.Response:  # noqa: S107
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app),
         base_url="http://headrace:8080",
         headers={"Authorization": f"Bearer {token}"},
     ) as client:
-        return await client.get("/v2/quick-start")
+        return await client.get(path)

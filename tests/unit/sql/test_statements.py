@@ -431,6 +431,8 @@ STATEMENTS = [
     ("DROP DESCRIPTOR_SOURCE IF EXISTS s", DropIfExists),
     ("TEST STORE k", CheckStore),
     ("CAN I CREATE_QUERY", CanI),
+    ("CAN ROLE analyst CREATE_QUERY", CanI),
+    ('CAN ROLE "A b" SELECT ON RELATION a.b.c', CanI),
     ("can i usage on organization", CanI),
     ("CAN I USAGE ON QUERY 6f3c0e5a-1111-4222-8333-444455556666", CanI),
     ('CAN I SELECT ON RELATION "a".b."C d"', CanI),

@@ -155,6 +155,23 @@ async def test_a_token_of_one_role_has_worksheets_of_its_own(session: Session) -
     assert await session.answer(text, Principal("nobody", ("orgadmin",), "orgadmin")) == []
 
 
+async def test_a_user_reads_the_own_statements_and_a_token_of_one_role_those_of_the_role(
+    session: Session,
+) -> None:
+    limited = await signed_in(session, CREATE)
+    await session.answer("LIST STORES", limited)
+    await session.answer("LIST ROLES", Principal("nobody", ("orgadmin",), "orgadmin"))
+    text = "SELECT role_name, statement, outcome FROM deltastream.sys.statements WHERE outcome = 'allowed' ORDER BY id DESC LIMIT 9"
+    of_the_role = await session.answer(text, limited)
+    assert of_the_role[0] == (limited.default_role, "LIST STORES", "allowed")
+    assert {role for role, *_ in of_the_role} == {limited.default_role}
+    of_the_user = await session.answer(text, ROOT)
+    assert of_the_user[:2] == [(limited.default_role, text, "allowed"), of_the_role[0]]
+    assert not [row for row in of_the_user if row[1] == "LIST ROLES"]
+    refused = "SELECT sqlstate, role_name FROM deltastream.sys.statements WHERE role_name = 'sysadmin'"
+    assert await session.answer(refused, limited) == []
+
+
 @pytest.mark.parametrize("end", ["DROP API_TOKEN parent", "ALTER API_TOKEN parent", "DROP ROLE below"])
 async def test_what_a_token_made_ends_with_it(session: Session, end: str) -> None:
     await session.answer("CREATE ROLE below", ROOT)

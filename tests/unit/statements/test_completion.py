@@ -30,6 +30,7 @@ async def labels(session: Session, text: str) -> list[str]:
     [
         ("|", {"SELECT", "CREATE STREAM", "LIST STORES"}, {"FROM"}),
         ("LIST STO|", {"STORES"}, {"STREAMS"}),
+        ("LIST |", {"STORES", "QUERIES"}, {"SELECT"}),
         ("show re|", {"RELATIONS"}, {"STORES"}),
         ("SELECT 1; USE DATABASE |", {"shop", "lab"}, {"orders"}),
         ("USE SCHEMA lab.|", {"tests", "public"}, {"shop"}),

@@ -137,6 +137,27 @@ async def test_a_grant_option_may_be_used_and_what_rests_on_it_goes_with_it(sess
     assert await said(session, listed) == [("a", "false", "sysadmin")]
 
 
+async def test_privileges_on_the_organization_are_granted_by_who_holds_them_with_the_option(
+    session: Session,
+) -> None:
+    await roles(session, "team", "maker", "r")
+    grant = "GRANT CREATE_QUERY ON ORGANIZATION TO ROLE r"
+    await said(session, "GRANT CREATE_QUERY ON ORGANIZATION TO ROLE maker")
+    await said(session, "GRANT CREATE_QUERY ON ORGANIZATION TO ROLE team WITH GRANT OPTION")
+    for text, principal, state in (
+        (grant, someone("r"), SqlState.INSUFFICIENT_PRIVILEGE),
+        # To hold the privilege is not enough, and the option is for this privilege alone.
+        (grant, someone("maker"), SqlState.INSUFFICIENT_PRIVILEGE),
+        (grant.replace("CREATE_QUERY", "MANAGE_GRANTS"), someone("team"), SqlState.INSUFFICIENT_PRIVILEGE),
+        (grant.replace("CREATE_QUERY", "SELECT"), ROOT, SqlState.SYNTAX_ERROR),
+        (grant.replace("ROLE r", "ROLE nobody"), ROOT, SqlState.ROLE_NOT_FOUND),
+    ):
+        assert (await refused(session, text, principal)).state is state, text
+    assert (await said(session, "CAN I CREATE_QUERY", someone("r")))[0][0] == "false"
+    await said(session, grant, someone("team"))
+    assert await said(session, "CAN I CREATE_QUERY", someone("r")) == [("true", None)]
+
+
 async def test_grants_may_be_repeated(session: Session) -> None:
     await roles(session, "r")
     for text in ("GRANT ALL PRIVILEGES ON DATABASE shop TO ROLE r", "GRANT ROLE r TO ROLE sysadmin"):

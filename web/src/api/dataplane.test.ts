@@ -18,7 +18,10 @@ describe("readFrame", () => {
   it("puts what a changelog's row does before its cells", () => {
     const headers = { relationType: "CHANGELOG", primaryKey: '["id"]' };
     expect(frame({ type: "metadata", headers, columns: [{ name: "id", type: "BIGINT" }] })).toMatchObject({
-      columns: [{ name: "op", isOp: true }, { name: "id" }],
+      columns: [
+        { name: "op", isOp: true },
+        { name: "id", isKey: true },
+      ],
     });
     const rows = ["+I", "+U", "-D"].map((op) => frame({ type: "data", headers: { op }, data: ["1"] }));
     expect(rows).toMatchObject([

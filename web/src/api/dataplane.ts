@@ -40,7 +40,14 @@ const OP_COLUMN: Column = { name: "op", type: "", nullable: false, isOp: true };
 /** Rows of a changelog get an additional first cell: the kind of change. */
 function readLiveColumns(frame: Readonly<Record<string, unknown>>): readonly Column[] {
   const columns = readColumns(frame.columns);
-  return asObject(frame.headers)?.relationType === "CHANGELOG" ? [OP_COLUMN, ...columns] : columns;
+  const headers = asObject(frame.headers);
+  if (headers?.relationType !== "CHANGELOG") return columns;
+  const key = parse(headers.primaryKey);
+  const names = new Set(Array.isArray(key) ? key : []);
+  return [
+    OP_COLUMN,
+    ...columns.map((column) => (names.has(column.name) ? { ...column, isKey: true as const } : column)),
+  ];
 }
 
 function readLiveRow(frame: Readonly<Record<string, unknown>>): Row {

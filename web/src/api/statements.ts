@@ -9,6 +9,7 @@ import {
   RequestFailed,
   readSqlFailure,
 } from "./failures";
+import { graphqlPath } from "./graphql";
 import {
   asObject,
   type Candidates,
@@ -55,6 +56,17 @@ export interface StreamOffer {
 }
 
 export type Outcome = ResultSet | StreamOffer;
+
+/** Parts of the console that a setting of the server switches on. */
+export interface ConsoleParts {
+  readonly graphiql: boolean;
+}
+
+export interface GraphQLOperation {
+  readonly query: string;
+  readonly variables: Readonly<Record<string, unknown>> | null;
+  readonly operationName: string | null;
+}
 
 export interface StatementRequest {
   readonly statement: string;
@@ -160,6 +172,38 @@ export class StatementClient {
     const response = await this.#send("quick-start", {}, undefined);
     if (!response.ok) throw this.#reported(failureOfStatus(response.status, null));
     return response.text();
+  }
+
+  /** The server's version, as it writes it. */
+  async version(): Promise<unknown> {
+    const response = await this.#send("version", {}, undefined);
+    if (!response.ok) throw this.#reported(failureOfStatus(response.status, null));
+    return response.json();
+  }
+
+  /** Optional parts of the console that the server has. */
+  async console(): Promise<ConsoleParts> {
+    const response = await this.#send("console", {}, undefined);
+    if (!response.ok) throw this.#reported(failureOfStatus(response.status, null));
+    return { graphiql: asObject(await response.json().catch(() => null))?.graphiql === true };
+  }
+
+  /** Runs an operation of GraphQL, whose answer may be data, errors or both. */
+  async graphql(
+    operation: GraphQLOperation,
+    context: StatementContext,
+    signal?: AbortSignal,
+  ): Promise<unknown> {
+    const init = {
+      method: "POST",
+      body: JSON.stringify(operation),
+      headers: { "Content-Type": "application/json" },
+    };
+    const response = await this.#send(graphqlPath(context), init, signal);
+    const answer: unknown = await response.json().catch(() => null);
+    if (!response.ok && asObject(answer)?.errors === undefined)
+      throw this.#reported(failureOfStatus(response.status, answer));
+    return answer;
   }
 
   async #gather(first: StatementAnswer, signal: AbortSignal | undefined): Promise<ResultSet> {

@@ -9,6 +9,8 @@ export interface Column {
   readonly nullable: boolean;
   /** The column that this page adds to a live changelog: the change to the row's key. */
   readonly isOp?: true;
+  /** Part of the key of a live changelog. */
+  readonly isKey?: true;
 }
 
 /** Context of a statement. Field names equal the request's; an absent field is unset. */

@@ -1,6 +1,6 @@
 import type { Column, Row } from "../api/wire";
 import { Icon } from "../ui/icons";
-import { download, toCsv, toJson } from "./export";
+import { download, toCsv, toJson, toNdjson } from "./export";
 
 interface ExportButtonsProps {
   readonly columns: readonly Column[];
@@ -8,28 +8,24 @@ interface ExportButtonsProps {
   readonly isDisabled: boolean;
 }
 
+const FORMATS = [
+  { name: "CSV", ending: "csv", mediaType: "text/csv", write: toCsv },
+  { name: "JSON", ending: "json", mediaType: "application/json", write: toJson },
+  { name: "NDJSON", ending: "ndjson", mediaType: "application/x-ndjson", write: toNdjson },
+];
+
 export function ExportButtons({ columns, rowsToExport, isDisabled }: ExportButtonsProps) {
-  const name = () => `headrace-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}`;
-  return (
-    <>
-      <button
-        type="button"
-        className="ghost"
-        disabled={isDisabled}
-        title="Download the rows shown as CSV"
-        onClick={() => download(`${name()}.csv`, "text/csv", toCsv(columns, rowsToExport()))}
-      >
-        <Icon name="download" /> CSV
-      </button>
-      <button
-        type="button"
-        className="ghost"
-        disabled={isDisabled}
-        title="Download the rows shown as JSON"
-        onClick={() => download(`${name()}.json`, "application/json", toJson(columns, rowsToExport()))}
-      >
-        <Icon name="download" /> JSON
-      </button>
-    </>
-  );
+  const stem = () => `headrace-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}`;
+  return FORMATS.map(({ name, ending, mediaType, write }) => (
+    <button
+      key={name}
+      type="button"
+      className="ghost"
+      disabled={isDisabled}
+      title={`Download the rows shown as ${name}`}
+      onClick={() => download(`${stem()}.${ending}`, mediaType, write(columns, rowsToExport()))}
+    >
+      <Icon name="download" /> {name}
+    </button>
+  ));
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { csvField, toCsv, toJson, uniqueNames } from "./export";
+import { csvField, toCsv, toJson, toNdjson, uniqueNames } from "./export";
 
 const column = (name: string, type = "VARCHAR") => ({ name, type, nullable: true });
 
@@ -55,5 +55,26 @@ describe("toJson", () => {
   it("keeps both of two columns with one name", () => {
     expect(uniqueNames(["id", "id", "id_2", "id"])).toEqual(["id", "id_2", "id_2_2", "id_3"]);
     expect(JSON.parse(toJson([column("id"), column("id")], [["1", "2"]]))).toEqual([{ id: "1", id_2: "2" }]);
+  });
+});
+
+describe("toNdjson", () => {
+  it("writes one object a line, however the values break lines", () => {
+    const text = toNdjson(
+      [column("id"), column("id")],
+      [
+        ["a\nb", null],
+        [null, ""],
+      ],
+    );
+    expect(
+      text
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line)),
+    ).toEqual([
+      { id: "a\nb", id_2: null },
+      { id: null, id_2: "" },
+    ]);
   });
 });

@@ -38,6 +38,17 @@ export function toJson(columns: readonly Column[], rows: readonly Row[]): string
   return lines.length === 0 ? "[]\n" : `[\n${lines.join(",\n")}\n]\n`;
 }
 
+/** Lines with an object each, as in JSON. */
+export function toNdjson(columns: readonly Column[], rows: readonly Row[]): string {
+  const names = uniqueNames(columns.map((column) => column.name));
+  return rows
+    .map((row) => {
+      const fields = names.map((name, index) => [name, row[index] ?? null] as const);
+      return `${JSON.stringify(Object.fromEntries(fields))}\n`;
+    })
+    .join("");
+}
+
 /** Two columns of one name would overwrite each other: the second becomes name_2. */
 export function uniqueNames(names: readonly string[]): readonly string[] {
   const taken = new Set<string>();

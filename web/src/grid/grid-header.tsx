@@ -1,5 +1,7 @@
 import type { Header, RowData } from "@tanstack/react-table";
 import type { Column } from "../api/wire";
+import { Icon } from "../ui/icons";
+import type { Order } from "./arrange";
 import { type gridFeatures, isRightAligned } from "./columns";
 
 interface GridHeaderProps<TRow extends RowData> {
@@ -7,6 +9,9 @@ interface GridHeaderProps<TRow extends RowData> {
   readonly columns: readonly Column[];
   /** Headers are found by `idPrefix-head-index`, to scroll a column into sight. */
   readonly idPrefix: string;
+  readonly order: Order | null;
+  /** Called with a column; the rows have a fixed order without it. */
+  readonly onOrder: ((column: number) => void) | undefined;
 }
 
 function titleOf(column: Column): string {
@@ -14,7 +19,8 @@ function titleOf(column: Column): string {
   return `${column.name} ${column.type}${column.nullable ? "" : " NOT NULL"}`;
 }
 
-export function GridHeader<TRow extends RowData>({ headers, columns, idPrefix }: GridHeaderProps<TRow>) {
+export function GridHeader<TRow extends RowData>(props: GridHeaderProps<TRow>) {
+  const { headers, columns, idPrefix, order, onOrder } = props;
   return (
     <div className="grid-head" role="row" aria-rowindex={1}>
       <div className="grid-number" role="columnheader" aria-colindex={1}>
@@ -30,17 +36,25 @@ export function GridHeader<TRow extends RowData>({ headers, columns, idPrefix }:
             role="columnheader"
             aria-colindex={index + 2}
             className={isRightAligned(column) ? "grid-title right" : "grid-title"}
+            // Pointer only: a keyboard orders the rows in the dialog of the columns.
+            onClick={() => onOrder?.(index)}
+            data-orders={onOrder !== undefined}
             style={{ width: header.getSize() }}
             title={titleOf(column)}
+            aria-sort={order?.column !== index ? undefined : order.isDescending ? "descending" : "ascending"}
           >
-            <span className="grid-name">{column.name}</span>
-            <span className="grid-type">{column.type}</span>
+            <span className="grid-label">
+              <span className="grid-name">{column.name}</span>
+              <span className="grid-type">{column.type}</span>
+              {order?.column === index ? <Icon name={order.isDescending ? "down" : "up"} /> : null}
+            </span>
             {/* Pointer only: a keyboard reads long values in the cell viewer. */}
             <span
               className="grid-handle"
               aria-hidden="true"
               onMouseDown={header.getResizeHandler()}
               onTouchStart={header.getResizeHandler()}
+              onClick={(event) => event.stopPropagation()}
               onDoubleClick={() => header.column.resetSize()}
             />
           </div>

@@ -4,6 +4,7 @@ import { useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ClipboardEvent, type KeyboardEvent, useId, useMemo, useRef, useState } from "react";
 import type { Column, Row } from "../api/wire";
+import type { Order } from "./arrange";
 import { type CellPosition, moved } from "./cell-position";
 import { CellViewer } from "./cell-viewer";
 import { columnDefinitions, gridFeatures } from "./columns";
@@ -25,9 +26,12 @@ interface GridProps {
   readonly source: RowSource;
   readonly isFollowing: boolean;
   readonly onFollow: (isFollowing: boolean) => void;
+  readonly order?: Order | null;
+  /** Called when the reader orders the rows by a column. */
+  readonly onOrder?: (column: number) => void;
 }
 
-export function Grid({ label, columns, source, isFollowing, onFollow }: GridProps) {
+export function Grid({ label, columns, source, isFollowing, onFollow, order = null, onOrder }: GridProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const gridId = useId();
   const [active, setActive] = useState<CellPosition>({ row: 0, column: 0 });
@@ -98,7 +102,7 @@ export function Grid({ label, columns, source, isFollowing, onFollow }: GridProp
         onCopy={onCopy}
       >
         <div style={{ width, minWidth: "100%" }}>
-          <GridHeader headers={headers} columns={columns} idPrefix={gridId} />
+          <GridHeader headers={headers} columns={columns} idPrefix={gridId} order={order} onOrder={onOrder} />
           <div role="rowgroup" className="grid-body" style={{ height: virtualizer.getTotalSize() }}>
             {virtualizer.getVirtualItems().map((item) => (
               <GridRow

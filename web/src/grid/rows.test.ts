@@ -45,3 +45,26 @@ describe("StreamRows", () => {
     expect(rows.rowsPerSecond(60_000)).toBe(0);
   });
 });
+
+describe("the current rows of a changelog", () => {
+  it("are the newest of each key, without those that were deleted, and no more than the capacity", () => {
+    const rows = new StreamRows(2, () => {});
+    rows.keepCurrent(0, [1]);
+    const changes = [
+      ["insert", "a", "1"],
+      ["insert", "b", "1"],
+      ["update", "a", "2"],
+      ["delete", "b", "1"],
+      ["insert", "c", null],
+    ];
+    for (const change of changes) rows.append(change, 0);
+    expect(rows.currentRows()).toEqual([
+      ["update", "a", "2"],
+      ["insert", "c", null],
+    ]);
+    rows.append(["insert", "d", "1"], 0);
+    expect(rows.currentRows().map(([, key]) => key)).toEqual(["c", "d"]);
+    rows.clear();
+    expect(rows.currentRows()).toEqual([]);
+  });
+});

@@ -23,6 +23,9 @@ export class StreamRows implements RowSource {
   readonly #schedule: (notify: () => void) => void;
   readonly #listeners = new Set<() => void>();
   readonly #arrivals: { readonly at: number; count: number }[] = [];
+  readonly #current = new Map<string, Row>();
+  #op = 0;
+  #key: readonly number[] = [];
   #ring: Row[] = [];
   #firstArrivalAt = 0;
   #start = 0;
@@ -65,7 +68,19 @@ export class StreamRows implements RowSource {
     return [...this.#ring.slice(this.#start), ...this.#ring.slice(0, this.#start)];
   }
 
+  /** Also keeps the newest row of each key, from the rows that follow. `op` is the place of the kind of change. */
+  keepCurrent(op: number, key: readonly number[]): void {
+    this.#op = op;
+    this.#key = key;
+  }
+
+  /** The newest row of each key that was not deleted, in the order in which the keys came. */
+  currentRows(): readonly Row[] {
+    return [...this.#current.values()];
+  }
+
   append(row: Row, now: number): void {
+    if (this.#key.length > 0) this.#keep(row);
     if (this.#received === 0) this.#firstArrivalAt = now;
     this.#received++;
     this.#countArrival(now);
@@ -83,6 +98,7 @@ export class StreamRows implements RowSource {
     this.#dropped += this.#ring.length;
     this.#ring = [];
     this.#start = 0;
+    this.#current.clear();
     this.#announce();
   }
 
@@ -97,6 +113,14 @@ export class StreamRows implements RowSource {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   };
+
+  #keep(row: Row): void {
+    const key = JSON.stringify(this.#key.map((place) => row[place]));
+    if (row[this.#op] === "delete") this.#current.delete(key);
+    else this.#current.set(key, row);
+    const [oldest] = this.#current.size > this.#capacity ? this.#current.keys() : [];
+    if (oldest !== undefined) this.#current.delete(oldest);
+  }
 
   #countArrival(now: number): void {
     const slot = Math.floor(now / 100) * 100;

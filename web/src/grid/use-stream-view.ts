@@ -10,16 +10,26 @@ export interface StreamView {
   readonly clear: () => void;
 }
 
-/** Visible rows of a stream: live, or the rows at the time of the pause. */
-export function useStreamView(rows: StreamRows): StreamView {
+interface Frozen {
+  readonly changes: RowSource;
+  readonly current: RowSource;
+  readonly received: number;
+}
+
+/** Visible rows of a stream: live, or the rows at the time of the pause. `isCurrent` shows the newest row of each key instead of all. */
+export function useStreamView(rows: StreamRows, isCurrent = false): StreamView {
   useSyncExternalStore(rows.subscribe, () => rows.version);
-  const [frozen, setFrozen] = useState<{ readonly source: RowSource; readonly received: number } | null>(
-    null,
-  );
+  const [frozen, setFrozen] = useState<Frozen | null>(null);
 
   const togglePause = useCallback(() => {
     setFrozen((before) =>
-      before === null ? { source: fixedRows(rows.toArray(), rows.dropped), received: rows.received } : null,
+      before === null
+        ? {
+            changes: fixedRows(rows.toArray(), rows.dropped),
+            current: fixedRows(rows.currentRows()),
+            received: rows.received,
+          }
+        : null,
     );
   }, [rows]);
 
@@ -28,8 +38,9 @@ export function useStreamView(rows: StreamRows): StreamView {
     setFrozen(null);
   }, [rows]);
 
+  const live = () => (isCurrent ? fixedRows(rows.currentRows()) : rows);
   return {
-    source: frozen?.source ?? rows,
+    source: frozen === null ? live() : isCurrent ? frozen.current : frozen.changes,
     isPaused: frozen !== null,
     waiting: frozen === null ? 0 : rows.received - frozen.received,
     togglePause,

@@ -4,7 +4,13 @@ import { useMemo, useState } from "react";
 import { literal, selectFrom } from "../data/select";
 import { StatementDialog } from "../data/statement-dialog";
 import { useAnswer } from "../data/use-answer";
-import { restartStatement, rollBackStatement, savepointStatement, terminateStatement } from "./statements";
+import {
+  pauseStatement,
+  restartStatement,
+  rollBackStatement,
+  savepointStatement,
+  terminateStatement,
+} from "./statements";
 
 export interface QuerySubject {
   readonly id: string;
@@ -62,6 +68,25 @@ export function RestartDialog({ query, onClose }: DialogProps) {
         {isRunning ? "The query stops after its batch and starts again" : "The query starts again"} from its
         last checkpoint: with the positions and the state that it had. A sink with exactly_once gets no row
         twice; one with at_least_once may get the rows of the last batch again.
+      </p>
+    </StatementDialog>
+  );
+}
+
+/** Stops the query until it is resumed, or resumes it. `isPaused` is true if it was stopped with its relation. */
+export function PauseDialog({ query, isPaused, onClose }: DialogProps & { readonly isPaused: boolean }) {
+  return (
+    <StatementDialog
+      title={isPaused ? `Resume the query ${query.name}?` : `Pause the query ${query.name}?`}
+      statement={pauseStatement(query.sink, isPaused)}
+      confirm={isPaused ? "Resume" : "Pause"}
+      onClose={onClose}
+    >
+      <Facts query={query} />
+      <p>
+        {isPaused
+          ? "It continues from its last checkpoint, and reads what came meanwhile."
+          : "It stops until it is resumed, and keeps its positions and its state. All queries that write the relation are paused; one of an application pauses the whole application."}
       </p>
     </StatementDialog>
   );

@@ -1,5 +1,7 @@
 import { describe, expect, it } from "vitest";
 import {
+  pauseStatement,
+  replaceStatement,
   restartStatement,
   rollBackStatement,
   savepointStatement,
@@ -25,10 +27,24 @@ describe("statements about a query", () => {
     expect([savepointStatement(ID, " ", ""), savepointStatement(ID, "a", "1); DROP")]).toEqual([null, null]);
   });
 
+  it("pause and resume all queries of a relation", () => {
+    expect([pauseStatement('"a"."b"."c"', false), pauseStatement("s", true)]).toEqual([
+      'STOP RELATION "a"."b"."c";',
+      "START RELATION s;",
+    ]);
+    expect(stateRefusal("pause", "terminated")).toContain("restart");
+  });
+
+  it("replace the SELECT of a query", () => {
+    expect(replaceStatement(ID, " SELECT 1 ;\n")).toBe(`ALTER QUERY ${ID} AS SELECT 1;`);
+    expect(replaceStatement(ID, " ; ")).toBeNull();
+  });
+
   it("are refused in states where they do nothing", () => {
     expect(stateRefusal("terminate", "running")).toBeNull();
     expect(stateRefusal("restart", "terminated")).toBeNull();
     expect(stateRefusal("terminate", "terminated")).toContain("ended");
+    expect(stateRefusal("replace", "terminated")).toContain("restart");
     expect(stateRefusal("savepoint", "terminate_requested")).toContain("ended");
     expect(stateRefusal("restart", "terminate_requested")).toContain("being ended");
   });

@@ -31,11 +31,27 @@ export function rollBackStatement(id: string, version: number): string {
   return `ALTER QUERY ${queryName(id)} ROLLBACK TO VERSION ${version};`;
 }
 
+/** STOP or START of the relation that a query writes, by its full name. */
+export function pauseStatement(sink: string, isPaused: boolean): string {
+  return `${isPaused ? "START" : "STOP"} RELATION ${sink};`;
+}
+
+/** Null without a SELECT. */
+export function replaceStatement(id: string, select: string): string | null {
+  const text = select.trim().replace(/;$/, "").trim();
+  return text === "" ? null : `ALTER QUERY ${queryName(id)} AS ${text};`;
+}
+
 /** Reason why an action is not possible in a query's state; null if it is. */
-export function stateRefusal(action: "terminate" | "restart" | "savepoint", state: string): string | null {
+export function stateRefusal(
+  action: "terminate" | "restart" | "savepoint" | "replace" | "pause",
+  state: string,
+): string | null {
   const isOver = state === "terminated" || state === "terminate_requested";
   if (action === "terminate" && isOver) return "The query has ended already.";
   if (action === "savepoint" && isOver) return "The query has ended: it takes no more savepoints.";
+  if (action === "pause" && isOver) return "The query has ended: restart it instead.";
+  if (action === "replace" && isOver) return "The query has ended: restart it first.";
   if (action === "restart" && state === "terminate_requested") return "The query is being ended.";
   return null;
 }

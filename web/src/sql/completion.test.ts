@@ -2,7 +2,7 @@ import { CompletionContext, type CompletionResult } from "@codemirror/autocomple
 import { EditorState } from "@codemirror/state";
 import { describe, expect, it } from "vitest";
 import type { Candidate, Candidates } from "../api/wire";
-import { completionSource, resultOf } from "./completion";
+import { completionSource, OPENING, resultOf } from "./completion";
 
 const candidate = (label: string, insert = label): Candidate => ({
   ...{ label, insert, kind: "column", detail: "INTEGER", documentation: "" },
@@ -12,6 +12,23 @@ const at = (text: string, isExplicit = false) =>
 const labels = (result: CompletionResult | null) => result?.options.map((option) => option.label) ?? null;
 const typedOn = (result: CompletionResult | null, text: string) =>
   result?.update?.(result, result.from, text.length, at(text)) ?? null;
+
+describe("the list opens while typing", () => {
+  it.each([
+    ["LIST ", true],
+    ["  USE ", true],
+    ["SELECT a", true],
+    ["SELECT o.", true],
+    ["'", true],
+    ["SELECT a ", false],
+    ["select ", false],
+    ["SELECT 1", false],
+    ["", false],
+    [" ", false],
+  ])("behind %j: %s", (text, opens) => {
+    expect(OPENING.test(text)).toBe(opens);
+  });
+});
 
 describe("a list of candidates", () => {
   const text = "SELECT 🦆c";

@@ -18,8 +18,11 @@ export type Ask = (text: string, offset: number, signal: AbortSignal) => Promise
 
 /** The server leaves out further candidates, so that a longer prefix needs another answer. */
 const CANDIDATES_MAX = 500;
-/** Text that opens the list while it is typed: the first letters of a name, a dot or a quote. Ctrl+Space opens it anywhere. */
-const OPENING = /(?:(?<![\p{L}\p{N}_$])[\p{L}_][\p{L}\p{N}_$]*|["'`.])$/u;
+/**
+ * Text that opens the list while it is typed: the first letters of a name, a dot or a quote, and the first word of a line with a space,
+ * such as LIST, except SELECT, whose list would be too long to help. Ctrl+Space opens it anywhere.
+ */
+export const OPENING = /(?:(?<![\p{L}\p{N}_$])[\p{L}_][\p{L}\p{N}_$]*|["'`.]|^\s*(?!SELECT )\p{L}+ )$/iu;
 /** A name or a simple string that is being typed, with its opening quote. */
 const NAME = /^["'`]?[\p{L}\p{N}_.$-]*$/u;
 

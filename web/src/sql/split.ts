@@ -94,3 +94,50 @@ export function statementAt(text: string, cursor: number): Statement | null {
   }
   return before;
 }
+
+/** The query of a statement, from its WITH or SELECT on; the text itself without one. */
+export function queryIn(text: string): string {
+  let depth = 0;
+  let withAt: number | null = null;
+  for (let at = 0; at < text.length; ) {
+    const { kind, to } = tokenAt(text, at);
+    const word = text.slice(at, to).toUpperCase();
+    if (word === "(") depth++;
+    if (word === ")") depth--;
+    if (depth === 0 && (kind === "word" || kind === "quoted")) {
+      // WITH of properties is followed by a parenthesis.
+      if (withAt !== null) return text.slice(withAt);
+      if (word === "SELECT") return text.slice(at);
+      if (word === "WITH") withAt = at;
+    } else if (kind === "other") withAt = null;
+    at = to;
+  }
+  return text;
+}
+
+/** The words outside of parentheses, quotes and comments, in capitals. */
+function outerWords(text: string): readonly string[] {
+  const words: string[] = [];
+  let depth = 0;
+  for (let at = 0; at < text.length; ) {
+    const { kind, to } = tokenAt(text, at);
+    const piece = text.slice(at, to);
+    if (piece === "(") depth++;
+    if (piece === ")") depth--;
+    if (kind === "word" && depth === 0) words.push(piece.toUpperCase());
+    at = to;
+  }
+  return words;
+}
+
+/** True for a CREATE … AS, which starts a continuous query. */
+export function createsQuery(text: string): boolean {
+  const [first, ...others] = outerWords(text);
+  return first === "CREATE" && others.includes("AS");
+}
+
+/** True for a query, which changes nothing. */
+export function isQuery(text: string): boolean {
+  const [first] = outerWords(text);
+  return first === "SELECT" || first === "WITH";
+}

@@ -1,8 +1,9 @@
-/** A line chart over time, by uPlot. It draws on a canvas, so that its colours are read from the page's variables. */
+/** A line chart over time or numbers, by uPlot. It draws on a canvas, so that its colours are read from the page's variables. */
 
 import { useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { chartRange } from "./chart-range";
 
 export interface ChartSeries {
   readonly label: string;
@@ -19,11 +20,14 @@ interface ChartProps {
   readonly format: (value: number | null) => string;
   /** Charts with the same name show the same moment under the pointer. */
   readonly syncKey: string;
+  /** Text of a place on the axis, if `times` are not seconds since the epoch but any ascending numbers. */
+  readonly formatX?: (value: number) => string;
 }
 
 const HEIGHT_PX = 148;
 
-export function Chart({ title, times, series, format, syncKey }: ChartProps) {
+export function Chart({ title, times, series, format, syncKey, formatX }: ChartProps) {
+  const textOfX = formatX ?? ((seconds: number) => CLOCK.format(seconds * 1000));
   const host = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | null>(null);
   const [at, setAt] = useState<number | null>(null);
@@ -53,11 +57,14 @@ export function Chart({ title, times, series, format, syncKey }: ChartProps) {
         height: HEIGHT_PX,
         cursor: { sync: { key: syncKey }, y: false, drag: { x: false, y: false } },
         legend: { show: false },
-        scales: { y: { range: (_, __, max) => [0, max === null || max <= 0 ? 1 : max * 1.1] } },
+        scales: {
+          x: { time: formatX === undefined },
+          y: { range: (_, min, max) => chartRange(min, max) },
+        },
         axes: [
           {
             ...axis,
-            values: (_, splits) => splits.map((split) => CLOCK.format(split * 1000)),
+            values: (_, splits) => splits.map((split) => textOfX(split)),
             space: 70,
             size: 26,
           },
@@ -106,9 +113,7 @@ export function Chart({ title, times, series, format, syncKey }: ChartProps) {
               <strong>{format(each.values[shown] ?? null)}</strong>
             </span>
           ))}
-          {at === null || moment === undefined ? null : (
-            <span className="faint">{CLOCK.format(moment * 1000)}</span>
-          )}
+          {at === null || moment === undefined ? null : <span className="faint">{textOfX(moment)}</span>}
         </span>
       </figcaption>
       <div ref={host} className="chart-host" aria-hidden="true" />

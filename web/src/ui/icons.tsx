@@ -36,6 +36,7 @@ const DRAWINGS = {
       <path d="M8.1 8h5.4v2.4M11 8v2" />
     </>
   ),
+  graphql: <path d="M8 2.2 13 5.1v5.8L8 13.8 3 10.9V5.1zM3.4 10.6 8 2.6l4.6 8z" />,
   resources: <path d="M3 3.5h10v3.2H3zM3 9.3h10v3.2H3zM5 5.1h.6M5 10.9h.6" />,
   warning: <path d="M8 2.8 14 13H2zM8 6.8v3M8 11.4v.2" />,
   check: <path d="m3.5 8.5 3 3 6-7" />,

@@ -1,4 +1,4 @@
-"""The audit log as a system relation."""
+"""The audit log, and one's own statements, as system relations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.audit import AuditCondition
+from headrace.catalog.audit import AuditCondition, Event
 from headrace.catalog.times import micros
 from headrace.core.schema import Column
 from headrace.core.types import BIGINT, TIMESTAMP, VARCHAR, DataType
@@ -16,6 +16,7 @@ from headrace.statements.base import Execution
 from headrace.statements.system.relation import Reference, Rows, always, system_relation
 
 ROWS_MAX = 100_000
+STATEMENTS_MAX = 10_000
 CONDITIONS_MAX = 100
 """Conditions, and values of each, that the catalog's database evaluates: it limits how many values and levels a statement has."""
 
@@ -39,6 +40,21 @@ _COLUMNS = (
 _TYPES = {column.name: column.type for column in _COLUMNS}
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """PostgreSQL's texts have no NUL, and no driver encodes half of a surrogate pair."""
+
+
+_OWN = (
+    "id",
+    "time",
+    "outcome",
+    "sqlstate",
+    "role_name",
+    "door",
+    "statement_id",
+    "statement",
+    "duration_ms",
+    "times",
+)
+"""The columns of `statements`, which have the same names and types in `audit`."""
 
 
 def _matching(run: Execution, conditions: Sequence[Condition]) -> Rows:
@@ -108,3 +124,41 @@ def _value(text: str, kind: DataType) -> str | int:
 )
 def audit(run: Execution) -> Rows:
     return _matching(run, ())
+
+
+def _own(run: Execution, conditions: Sequence[Condition]) -> Iterator[tuple[object, ...]]:
+    """Yield the statements of the user; with an API token of one role, those that ran with that role."""
+    principal = run.principal
+    tokens = run.catalog.snapshot().members.tokens.values()
+    role = next((token.role for token in tokens if token.id == principal.token), None)
+    mine = [
+        AuditCondition("event", "=", (Event.STATEMENT.value,)),
+        AuditCondition("user_name", "=", (principal.user,)),
+    ]
+    if role is not None:
+        mine.append(AuditCondition("role", "=", (role,)))
+    for number, entry in run.catalog.audit.read(STATEMENTS_MAX, [*mine, *_stored(conditions)]):
+        yield (
+            number,
+            entry.time,
+            entry.outcome.value,
+            entry.sqlstate,
+            entry.role,
+            entry.door,
+            entry.statement_id,
+            entry.statement,
+            entry.duration_ms,
+            entry.times,
+        )
+
+
+@system_relation(
+    "statements",
+    *(column for column in _COLUMNS if column.name in _OWN),
+    key=("id",),
+    doc="Your own statements of the last `HEADRACE_AUDIT_DAYS` days, the newest 10,000 that satisfy a query's conditions: the rows of "
+    "`audit` that are yours, which need no privilege. With an API token of one role, those that ran with that role.",
+    matching=_own,
+)
+def statements(run: Execution) -> Rows:
+    return _own(run, ())

@@ -1,9 +1,13 @@
 import { getRouteApi } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import type { RelationView } from "../../data/relation-table";
 import { RelationTabs } from "../../data/relation-tabs";
-import { Page } from "../../ui/page";
+import { Page, Skeletons } from "../../ui/page";
 import { GrantsMatrix } from "./grants-matrix";
+import { MayRole } from "./may-role";
 
+// The graph is a large library.
+const RoleGraph = lazy(() => import("./role-graph").then((module) => ({ default: module.RoleGraph })));
 const route = getRouteApi("/access");
 
 const VIEWS: Readonly<Record<string, RelationView>> = {
@@ -49,6 +53,20 @@ const VIEWS: Readonly<Record<string, RelationView>> = {
       { name: "created_at", title: "Created", kind: "time", from: "wide" },
     ],
   },
+  invitations: {
+    title: "Invitations",
+    relation: "invitations",
+    rest: "ORDER BY created_at DESC",
+    about:
+      "The invitations that can still be accepted, for users with MANAGE_MEMBERS. INVITE USER adds one; REVOKE INVITATION ends it.",
+    columns: [
+      { name: "user_name", title: "User" },
+      { name: "roles", title: "Roles" },
+      { name: "invited_by", title: "Invited by", from: "medium" },
+      { name: "expires_at", title: "Expires", kind: "time" },
+      { name: "id", title: "Invitation", kind: "code", from: "wide" },
+    ],
+  },
   tokens: {
     title: "API tokens",
     relation: "api_tokens",
@@ -91,6 +109,15 @@ export function AccessPage() {
         label="Access"
         views={VIEWS}
         others={{
+          graph: {
+            title: "Role graph",
+            content: (
+              <Suspense fallback={<Skeletons />}>
+                <RoleGraph />
+              </Suspense>
+            ),
+          },
+          may: { title: "May a role…", content: <MayRole /> },
           matrix: {
             title: "Matrix",
             content: (

@@ -10,6 +10,7 @@ import { Skeletons } from "../../ui/page";
 import {
   GRANTS,
   type GrantedObject,
+  grantRefusal,
   grantStatement,
   inheritedRoles,
   type MatrixCell,
@@ -93,19 +94,13 @@ function ObjectMatrix({ object, facts, privileges }: ObjectMatrixProps) {
   const [dialog, setDialog] = useState<Chosen | null>(null);
   const rows = useMemo(() => matrixOf(facts, object, privileges), [facts, object, privileges]);
   const isOrganization = object.target === "ORGANIZATION";
-  const notOwner = useRefusal("OWNERSHIP", object.target, !isOrganization);
+  const ofOwner = useRefusal("OWNERSHIP", object.target, !isOrganization);
+  const notOwner = isOrganization ? undefined : ofOwner;
   const notManager = useRefusal("MANAGE_GRANTS", "ORGANIZATION");
   const mine = useMemo(
     () => new Set([context.role ?? "", ...inheritedRoles(facts.grants, context.role ?? "")]),
     [facts, context.role],
   );
-
-  /** Null if the active role owns the object, has MANAGE_GRANTS, or may grant the privilege on. */
-  function refusal(place: number): string | null {
-    if (notManager === null || (!isOrganization && notOwner === null)) return null;
-    if (rows.some(({ role, cells }) => mine.has(role) && cells[place]?.hasOption === true)) return null;
-    return isOrganization ? notManager : `${notOwner} MANAGE_GRANTS or the grant option allow it too.`;
-  }
 
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard.
@@ -131,7 +126,7 @@ function ObjectMatrix({ object, facts, privileges }: ObjectMatrixProps) {
                     cell={cells[place]}
                     subject={`${privilege} on ${object.title}`}
                     role={role}
-                    refusal={refusal(place)}
+                    refusal={grantRefusal(rows, place, mine, { notOwner, notManager })}
                     onChange={(isDirect) => setDialog({ privilege, role, isDirect })}
                   />
                 </td>

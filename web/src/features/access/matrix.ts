@@ -17,6 +17,8 @@ export const GRANTS = combined({
     from: `FROM ${system("grants")}`,
   },
   roles: { columns: { name: "name" }, from: `FROM ${system("roles")}` },
+  // Most privileges to create are granted on it, and a role may see no grant on it yet.
+  organizations: { columns: { name: "name" }, from: `FROM ${system("organizations")}` },
 });
 
 type GrantFacts = ReturnType<typeof GRANTS.read>;
@@ -41,9 +43,16 @@ export interface MatrixCell {
 
 const ORGANIZATION = "ORGANIZATION";
 
-/** The objects that the active role sees, without roles, which are granted by GRANT ROLE. */
-export function objectsOf({ grants }: GrantFacts, kinds: Readonly<Record<string, unknown>>): GrantedObject[] {
+/** The organization, and the objects that the active role sees, without roles, which are granted by GRANT ROLE. */
+export function objectsOf(
+  { grants, organizations }: GrantFacts,
+  kinds: Readonly<Record<string, unknown>>,
+): GrantedObject[] {
   const objects = new Map<string, GrantedObject>();
+  for (const { name } of organizations) {
+    const title = `organization ${name}`;
+    objects.set(title, { title, target: ORGANIZATION, kind: ORGANIZATION });
+  }
   for (const { kind, name } of grants) {
     const title = `${kind} ${name}`;
     if (kind === null || name === null || kind === "role" || objects.has(title)) continue;
@@ -103,6 +112,57 @@ export function inheritedRoles(grants: GrantFacts["grants"], role: string): Read
   }
   inherited.delete(role);
   return inherited;
+}
+
+interface Lacking {
+  /** Reason why the active role is not the owner; null if it is, undefined if the object has none. */
+  readonly notOwner: string | null | undefined;
+  /** Reason why it lacks MANAGE_GRANTS; null if it does not. */
+  readonly notManager: string | null;
+}
+
+/** Null if the active role owns the object, has MANAGE_GRANTS, or has the grant option of the privilege; else the reason. */
+export function grantRefusal(
+  rows: ReturnType<typeof matrixOf>,
+  place: number,
+  mine: ReadonlySet<string>,
+  { notOwner, notManager }: Lacking,
+): string | null {
+  if (notManager === null || notOwner === null) return null;
+  if (rows.some(({ role, cells }) => mine.has(role) && cells[place]?.hasOption === true)) return null;
+  return notOwner === undefined ? notManager : `${notOwner} MANAGE_GRANTS or the grant option allow it too.`;
+}
+
+export interface RoleNode {
+  readonly role: string;
+  /** Numbers of the grants to the role itself, and of the users that have it directly. */
+  readonly privileges: number;
+  readonly users: number;
+}
+
+/** The roles, and an edge from each to the roles that it is granted to. */
+export function roleGraphOf({ grants, roles }: GrantFacts): {
+  readonly nodes: readonly RoleNode[];
+  readonly edges: readonly { readonly from: string; readonly to: string }[];
+} {
+  const isMembership = (grant: GrantFacts["grants"][number]) =>
+    grant.kind === "role" && grant.privilege === "USAGE";
+  const nodes = roles.map(({ name }) => {
+    const role = name ?? "";
+    const own = grants.filter((grant) => grant.granteeKind === "role" && grant.grantee === role);
+    const members = grants.filter((grant) => isMembership(grant) && grant.name === role);
+    return {
+      role,
+      privileges: own.filter((grant) => !isMembership(grant)).length,
+      users: members.filter((grant) => grant.granteeKind === "user").length,
+    };
+  });
+  const known = new Set(nodes.map(({ role }) => role));
+  const edges = grants
+    .filter((grant) => isMembership(grant) && grant.granteeKind === "role")
+    .map((grant) => ({ from: grant.name ?? "", to: grant.grantee ?? "" }))
+    .filter(({ from, to }) => known.has(from) && known.has(to));
+  return { nodes, edges };
 }
 
 export function grantStatement(privilege: string, target: string, role: string, withOption: boolean): string {

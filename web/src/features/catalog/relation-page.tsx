@@ -15,7 +15,7 @@ import { RelationType } from "../../ui/relation-type";
 import { State } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { timeText } from "../../ui/text";
-import { type RelationFacts, relationFacts } from "./relations";
+import { insertTemplate, type RelationFacts, relationDdl, relationFacts } from "./relations";
 import { Sample } from "./sample";
 
 const route = getRouteApi("/catalog/$database/$schema/$relation");
@@ -92,6 +92,15 @@ export function RelationPage() {
           <button type="button" className="secondary" onClick={() => writeStatement(statement)}>
             <Icon name="write" /> Write a SELECT
           </button>
+          {row.type === "materialized_view" || row.type === "view" ? null : (
+            <button
+              type="button"
+              className="secondary"
+              onClick={() => writeStatement(insertTemplate(path, data.columns))}
+            >
+              <Icon name="plus" /> Write an INSERT
+            </button>
+          )}
           <Link
             className="button secondary"
             to="/lineage"
@@ -111,7 +120,12 @@ export function RelationPage() {
         {tab === "columns" ? <Columns facts={data} /> : null}
         {tab === "sample" ? <Sample path={path} type={row.type ?? ""} /> : null}
         {tab === "queries" ? <Queries facts={data} /> : null}
-        {tab === "definition" ? <Definition path={path} /> : null}
+        {tab === "definition" ? (
+          <>
+            <Ddl database={database} schema={schema} name={relation} />
+            <Definition path={path} />
+          </>
+        ) : null}
         {tab === "grants" ? <Grants path={path} /> : null}
       </Tabs>
     </Page>
@@ -165,6 +179,31 @@ function Queries({ facts }: { readonly facts: RelationFacts }) {
         { id: "state", title: "State", cell: (query) => <State state={query.state ?? ""} /> },
       ]}
     />
+  );
+}
+
+/** The statement that creates the relation. */
+function Ddl(props: { readonly database: string; readonly schema: string; readonly name: string }) {
+  const { database, schema, name } = props;
+  const { writeStatement } = useSession();
+  const select = useMemo(() => relationDdl(database, schema, name), [database, schema, name]);
+  const { data } = useAnswer(select);
+  const [row] = data ?? [];
+  if (row === undefined || row.statement === null) return null;
+  const statement = row.statement.replace(/;?\s*$/, ";");
+  return (
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a keyboard must be able to scroll a long statement. */}
+      <pre className="viewer-value" tabIndex={0}>
+        {statement}
+      </pre>
+      {row.note === null ? null : <p className="note">{row.note}</p>}
+      <p className="cell-actions sample-actions">
+        <button type="button" className="secondary" onClick={() => writeStatement(statement)}>
+          <Icon name="write" /> Copy into the editor
+        </button>
+      </p>
+    </>
   );
 }
 

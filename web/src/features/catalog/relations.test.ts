@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type CatalogFacts, grouped, relationFacts } from "./relations";
+import { type CatalogFacts, grouped, insertTemplate, relationDdl, relationFacts } from "./relations";
 
 const relation = (database: string, schema: string, name: string, type: string) => ({
   ...{ database, schema, name, type, state: "created", owner: "r", store: null, entity: null },
@@ -29,6 +29,18 @@ describe("the catalog", () => {
     expect(shown("", "stream")).toEqual([["public", "orders"]]);
     expect(shown("nothing")).toEqual([]);
     expect(shown("lab.tests.")).toEqual([["tests", "orders_late"]]);
+  });
+
+  it("writes an INSERT with a place for each column, in their order", () => {
+    const column = (position: string, name: string, type: string) => ({
+      ...{ position, name, type, nullable: "true", isKey: "false" },
+    });
+    expect(insertTemplate("a.b.c", [column("2", 'n"', "BIGINT"), column("1", "at", "TIMESTAMP(3)")])).toBe(
+      'INSERT INTO a.b.c ("at", "n""")\nVALUES (NULL /* TIMESTAMP(3) */, NULL /* BIGINT */);',
+    );
+    expect(relationDdl("a'b", "s", "r").statement).toContain(
+      "database_name = 'a''b' AND schema_name = 's' AND name = 'r'",
+    );
   });
 
   it("takes the names of a relation as texts, whatever the address contains", () => {

@@ -1,7 +1,7 @@
 /** Databases, schemas and relations, in one statement; and everything about one relation, in another. */
 
-import { combined, literal, system } from "../../data/select";
-import { quotePath } from "../../sql/identifiers";
+import { combined, literal, selectFrom, system } from "../../data/select";
+import { quoteIdentifier, quotePath } from "../../sql/identifiers";
 
 export const CATALOG = combined({
   schemas: {
@@ -98,6 +98,25 @@ export function relationFacts(database: string, schema: string, name: string) {
       from: `${queries} ON l.source = q.id WHERE l.target_kind = 'relation' AND l.target = ${fqn}`,
     },
   });
+}
+
+/** The statement that creates a relation, as `headrace export` writes it. */
+export function relationDdl(database: string, schema: string, name: string) {
+  const place = `database_name = ${literal(database)} AND schema_name = ${literal(schema)}`;
+  const kinds = "kind NOT IN ('query', 'store', 'schema')";
+  return selectFrom(
+    "definitions",
+    ["statement", "note"],
+    `WHERE ${place} AND name = ${literal(name)} AND ${kinds}`,
+  );
+}
+
+/** INSERT INTO with a place for the value of each column. */
+export function insertTemplate(path: string, columns: RelationFacts["columns"]): string {
+  const sorted = [...columns].sort((one, other) => Number(one.position) - Number(other.position));
+  const names = sorted.map((column) => quoteIdentifier(column.name ?? "")).join(", ");
+  const values = sorted.map((column) => `NULL /* ${(column.type ?? "").replaceAll("*/", "")} */`).join(", ");
+  return `INSERT INTO ${path} (${names})\nVALUES (${values});`;
 }
 
 export type RelationFacts = ReturnType<ReturnType<typeof relationFacts>["read"]>;

@@ -1,8 +1,11 @@
+import { useMemo, useState } from "react";
 import type { ResultSet } from "../../api/statements";
-import { useAnswer } from "../../data/use-answer";
-import { Grid } from "../../grid/grid";
+import { ResultView } from "../../data/result-view";
+import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
 import { fixedRows } from "../../grid/rows";
+import { countText } from "../../grid/values";
 import { useSession } from "../../session-context";
+import { isQuery } from "../../sql/split";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
 import { Skeletons } from "../../ui/page";
@@ -16,25 +19,74 @@ export function Sample({ path, type }: { readonly path: string; readonly type: s
 
 const asIs = (result: ResultSet) => result;
 
+/** The rows of a view by a query that the user may change, as a table or a chart, renewed if wanted. */
 function Snapshot({ path }: { readonly path: string }) {
-  const { data, failure } = useAnswer({ statement: `SELECT * FROM ${path} LIMIT ${ROWS};`, read: asIs });
-  if (data === null) return failure === null ? <Skeletons /> : <FailureNote failure={failure} />;
+  const [text, setText] = useState(`SELECT * FROM ${path} LIMIT ${ROWS};`);
+  const [statement, setStatement] = useState(text);
+  const [isRenewed, setRenewed] = useState(false);
+  const { data, failure } = useAnswer({
+    statement,
+    read: asIs,
+    ...(isRenewed ? { refreshEveryMs: REFRESH_EVERY_MS } : {}),
+  });
+  const source = useMemo(() => fixedRows(data?.rows ?? []), [data]);
   return (
     <>
-      <p className="note">
-        {data.rows.length === 0
-          ? "The view has no rows."
-          : `${data.rows.length} rows, in no particular order.`}
-      </p>
-      <div className="sample-grid">
-        <Grid
-          label="Sample"
-          columns={data.columns}
-          source={fixedRows(data.rows)}
-          isFollowing={false}
-          onFollow={() => {}}
-        />
-      </div>
+      <form
+        className="view-query"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setStatement(text.trim());
+        }}
+      >
+        <label className="field">
+          Query of the view
+          <textarea
+            className="code-text"
+            rows={3}
+            spellCheck={false}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+          />
+        </label>
+        <p className="cell-actions sample-actions">
+          <button type="submit" className="primary" disabled={!isQuery(text)}>
+            <Icon name="play" /> Run
+          </button>
+          <label className="check">
+            <input
+              type="checkbox"
+              checked={isRenewed}
+              onChange={(event) => setRenewed(event.target.checked)}
+            />{" "}
+            Run again every ten seconds
+          </label>
+          {isQuery(text) ? null : <span className="faint">Only a SELECT can be run here.</span>}
+        </p>
+      </form>
+      <FailureNote failure={failure} />
+      {data === null ? (
+        failure === null ? (
+          <Skeletons />
+        ) : null
+      ) : (
+        <div className="sample-grid">
+          <ResultView
+            label="Sample"
+            columns={data.columns}
+            source={source}
+            isLive={false}
+            isFollowing={false}
+            onFollow={() => {}}
+            figures={
+              <p className="figures">
+                <strong>{countText(data.rows.length, "row")}</strong>
+              </p>
+            }
+            notice={null}
+          />
+        </div>
+      )}
     </>
   );
 }

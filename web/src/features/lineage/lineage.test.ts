@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { focused, graphOf, impactOf, type LineageFacts, matching } from "./lineage";
+import { dropStatement, focused, graphOf, impactOf, type LineageFacts, matching } from "./lineage";
 
 const SALES = '"shop"."public"."Sales"';
 const facts: LineageFacts = {
@@ -53,5 +53,14 @@ describe("the lineage graph", () => {
       "query:q1",
       `relation:${SALES}`,
     ]);
+  });
+});
+
+describe("dropping", () => {
+  it("ends what depends on a relation only if something does", () => {
+    expect(dropStatement("materialized view", '"a"."b"."c"', true)).toBe(
+      'DROP MATERIALIZED VIEW "a"."b"."c" CASCADE;',
+    );
+    expect(dropStatement("stream", "s", false)).toBe("DROP STREAM s;");
   });
 });

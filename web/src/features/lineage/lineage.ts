@@ -117,6 +117,11 @@ export function matching(nodes: readonly LineageNode[], text: string): readonly 
   });
 }
 
+/** DROP of a relation of a type, such as a materialized view. */
+export function dropStatement(type: string, path: string, cascades: boolean): string {
+  return `DROP ${type.toUpperCase()} ${path}${cascades ? " CASCADE" : ""};`;
+}
+
 /** The queries and relations below a node, which a drop of it affects. */
 export function impactOf(graph: LineageGraph, id: string): readonly LineageNode[] {
   const below = reachable(graph.edges, id, "down");

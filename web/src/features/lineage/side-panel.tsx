@@ -1,12 +1,15 @@
 import { Link } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { literal, numberOf, selectFrom } from "../../data/select";
 import { useAnswer } from "../../data/use-answer";
+import { useRefusal } from "../../data/use-right";
 import { useSession } from "../../session-context";
 import { quotePath, readPath } from "../../sql/identifiers";
+import { ActionButton } from "../../ui/action-button";
 import { Icon } from "../../ui/icons";
 import { State } from "../../ui/state";
 import { compactText, rateText } from "../../ui/text";
+import { DropDialog } from "./drop-dialog";
 import { impactOf, type LineageFacts, type LineageGraph, type LineageNode } from "./lineage";
 
 interface SidePanelProps {
@@ -36,7 +39,7 @@ export function SidePanel({ node, graph, facts, onFocus, onChoose, onClose }: Si
         <button type="button" className="secondary" onClick={onFocus}>
           <Icon name="lineage" /> Only what is around it
         </button>
-        <Actions node={node} />
+        <Actions node={node} impact={impact} onDropped={onClose} />
       </div>
       {node.kind === "query" ? <QueryFigures node={node} facts={facts} /> : null}
       {node.kind === "relation" ? <Columns fqn={node.name} graph={graph} onChoose={onChoose} /> : null}
@@ -59,8 +62,17 @@ export function SidePanel({ node, graph, facts, onFocus, onChoose, onClose }: Si
   );
 }
 
-function Actions({ node }: { readonly node: LineageNode }) {
+interface ActionsProps {
+  readonly node: LineageNode;
+  readonly impact: readonly LineageNode[];
+  readonly onDropped: () => void;
+}
+
+function Actions({ node, impact, onDropped }: ActionsProps) {
   const { runStatement } = useSession();
+  const [isDropping, setDropping] = useState(false);
+  const path = quotePath(readPath(node.name));
+  const refusal = useRefusal("OWNERSHIP", `RELATION ${path}`, node.kind === "relation");
   if (node.kind === "query") {
     return (
       <Link className="button secondary" to="/queries/$id" params={{ id: node.name }}>
@@ -69,11 +81,18 @@ function Actions({ node }: { readonly node: LineageNode }) {
     );
   }
   if (node.kind === "entity") return null;
-  const select = `SELECT * FROM ${quotePath(readPath(node.name))};`;
   return (
-    <button type="button" className="secondary" onClick={() => runStatement(select)}>
-      <Icon name="play" /> Show rows
-    </button>
+    <>
+      <button type="button" className="secondary" onClick={() => runStatement(`SELECT * FROM ${path};`)}>
+        <Icon name="play" /> Show rows
+      </button>
+      <ActionButton isDangerous refusal={refusal} onClick={() => setDropping(true)}>
+        <Icon name="clear" /> Drop
+      </ActionButton>
+      {isDropping ? (
+        <DropDialog node={node} impact={impact} onClose={() => setDropping(false)} onDone={onDropped} />
+      ) : null}
+    </>
   );
 }
 

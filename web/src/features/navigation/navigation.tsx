@@ -1,14 +1,14 @@
 import { Link, useLocation } from "@tanstack/react-router";
 import { Icon } from "../../ui/icons";
-import { isAt, PAGES } from "./pages";
+import { isAt, type NavigationPage } from "./pages";
 
 /** The pages: a rail beside the content, and below it in a narrow window. */
-export function Navigation() {
+export function Navigation({ pages }: { readonly pages: readonly NavigationPage[] }) {
   const { pathname } = useLocation();
   return (
     <nav className="rail" aria-label="Pages">
       <ul>
-        {PAGES.map(({ to, name, icon, key }) => (
+        {pages.map(({ to, name, icon, key }) => (
           <li key={to}>
             <Link
               to={to}

@@ -1,6 +1,8 @@
 /** The pages of the navigation, in its order. `key` follows `g` as a shortcut. */
 
-export const PAGES = [
+import type { ConsoleParts } from "../../api/statements";
+
+const PAGES = [
   { to: "/", name: "SQL", icon: "sql", key: "w", words: "workspace" },
   { to: "/queries", name: "Queries", icon: "queries", key: "q", words: "queries" },
   { to: "/lineage", name: "Lineage", icon: "lineage", key: "l", words: "lineage" },
@@ -8,13 +10,20 @@ export const PAGES = [
   { to: "/stores", name: "Stores", icon: "store", key: "s", words: "stores" },
   { to: "/access", name: "Access", icon: "access", key: "a", words: "access" },
   { to: "/resources", name: "Resources", icon: "resources", key: "r", words: "resources" },
+  { to: "/graphiql", name: "GraphQL", icon: "graphql", key: "h", words: "GraphQL", part: "graphiql" },
 ] as const;
 
-export type PagePath = (typeof PAGES)[number]["to"];
+export type NavigationPage = (typeof PAGES)[number];
+export type PagePath = NavigationPage["to"];
+
+/** The pages of a server: those that a setting switches on only if it does. */
+export function pagesOf(parts: ConsoleParts | null): readonly NavigationPage[] {
+  return PAGES.filter((page) => !("part" in page) || parts?.[page.part] === true);
+}
 
 /** The page that a pressed key leads to, after `g`. */
-export function pageOfKey(key: string): PagePath | null {
-  return PAGES.find((page) => page.key === key)?.to ?? null;
+export function pageOfKey(pages: readonly NavigationPage[], key: string): PagePath | null {
+  return pages.find((page) => page.key === key)?.to ?? null;
 }
 
 /** True if an address belongs to the page at `to`. */

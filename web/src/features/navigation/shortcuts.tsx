@@ -2,17 +2,18 @@ import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { Dialog } from "../../ui/dialog";
 import { COMMAND_KEY, isCommand } from "../../ui/keys";
-import { PAGES, pageOfKey } from "./pages";
+import { type NavigationPage, pageOfKey } from "./pages";
 
 const SEQUENCE_MS = 1500;
 
 interface ShortcutEvents {
+  readonly pages: readonly NavigationPage[];
   readonly onList: () => void;
   readonly onPalette: () => void;
 }
 
 /** The command key and K open the palette everywhere; outside of text fields, `g` and a letter open a page, `?` lists all shortcuts. */
-export function useShortcuts({ onList, onPalette }: ShortcutEvents): void {
+export function useShortcuts({ pages, onList, onPalette }: ShortcutEvents): void {
   const navigate = useNavigate();
   const goPressedAt = useRef(Number.NEGATIVE_INFINITY);
 
@@ -28,16 +29,21 @@ export function useShortcuts({ onList, onPalette }: ShortcutEvents): void {
       const isSecond = event.timeStamp - goPressedAt.current < SEQUENCE_MS;
       goPressedAt.current = event.key === "g" ? event.timeStamp : Number.NEGATIVE_INFINITY;
       if (event.key === "?") onList();
-      const page = isSecond ? pageOfKey(event.key) : null;
+      const page = isSecond ? pageOfKey(pages, event.key) : null;
       if (page !== null) void navigate({ to: page });
     }
     window.addEventListener("keydown", onKey);
     return () => window.removeEventListener("keydown", onKey);
-  }, [navigate, onList, onPalette]);
+  }, [navigate, pages, onList, onPalette]);
+}
+
+interface ShortcutListProps {
+  readonly pages: readonly NavigationPage[];
+  readonly onClose: () => void;
 }
 
 /** The overview of all shortcuts. */
-export function ShortcutList({ onClose }: { readonly onClose: () => void }) {
+export function ShortcutList({ pages, onClose }: ShortcutListProps) {
   return (
     <Dialog title="Shortcuts" onClose={onClose}>
       <dl className="shortcuts">
@@ -47,7 +53,7 @@ export function ShortcutList({ onClose }: { readonly onClose: () => void }) {
           </dt>
           <dd>Find a page, an action or an object</dd>
         </div>
-        {PAGES.map((page) => (
+        {pages.map((page) => (
           <div key={page.to}>
             <dt>
               <kbd>g</kbd> <kbd>{page.key}</kbd>

@@ -8,7 +8,7 @@ import type { IconName } from "../../ui/icons";
 export type Command =
   | { readonly kind: "use"; readonly field: ContextField }
   | { readonly kind: "theme"; readonly theme: "system" | "light" | "dark" }
-  | { readonly kind: "new-worksheet" | "shortcuts" | "refresh" | "sign-out" };
+  | { readonly kind: "new-worksheet" | "shortcuts" | "tour" | "refresh" | "sign-out" };
 
 /** Destination of an item. */
 export type Target =
@@ -59,6 +59,7 @@ export const COMMANDS: readonly PaletteItem[] = [
   command("Colours: light", "theme", "theme-light", { kind: "theme", theme: "light" }),
   command("Colours: dark", "theme", "theme-dark", { kind: "theme", theme: "dark" }),
   command("Keyboard shortcuts", "keys help", "sql", { kind: "shortcuts" }),
+  command("Take the tour", "start help first rows", "play", { kind: "tour" }),
   command("Refresh", "read all objects anew", "refresh", { kind: "refresh" }),
   command("Sign out", "log out", "sign-out", { kind: "sign-out" }),
 ];

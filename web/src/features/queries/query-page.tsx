@@ -1,17 +1,22 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
+import { type Failure, failureOf } from "../../api/failures";
 import { isEnded, nameOf } from "../../catalog/workload";
 import { momentOf } from "../../data/select";
 import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
 import { useRefusal } from "../../data/use-right";
+import { download } from "../../grid/export";
 import {
+  PauseDialog,
   type QuerySubject,
   RestartDialog,
   SavepointDialog,
   TerminateDialog,
 } from "../../query-actions/dialogs";
+import { ReplaceDialog } from "../../query-actions/replace-dialog";
 import { queryName, stateRefusal } from "../../query-actions/statements";
 import { useSession } from "../../session-context";
+import { queryIn } from "../../sql/split";
 import { ActionButton } from "../../ui/action-button";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
@@ -20,6 +25,7 @@ import { Page, PageLoading, Skeletons } from "../../ui/page";
 import { State } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { timeText } from "../../ui/text";
+import { bundleOf } from "./bundle";
 import { type QueryFacts, queryFacts } from "./facts";
 import { RANGES, type Range } from "./history";
 import { HistoryTab } from "./history-tab";
@@ -29,7 +35,7 @@ const PlanGraph = lazy(() => import("./plan-graph").then((module) => ({ default:
 const route = getRouteApi("/queries/$id");
 const TABS = { overview: "Overview", plan: "Plan", sql: "SQL", history: "History" } as const;
 type Tab = keyof typeof TABS;
-type Action = "terminate" | "restart" | "savepoint";
+type Action = "terminate" | "restart" | "savepoint" | "replace" | "pause";
 
 export function QueryPage() {
   const { id } = route.useParams();
@@ -55,7 +61,7 @@ export function QueryPage() {
 function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: QueryFacts["queries"][number] }) {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const { writeStatement } = useSession();
+  const { client, writeStatement } = useSession();
   const [action, setAction] = useState<Action | null>(null);
   const tab: Tab = search.tab !== undefined && search.tab in TABS ? (search.tab as Tab) : "overview";
   const range: Range = search.range !== undefined && search.range in RANGES ? (search.range as Range) : "1h";
@@ -66,7 +72,19 @@ function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: Query
     sink: row.sink ?? "",
   };
   const lacking = useRefusal("OWNERSHIP", `QUERY ${queryName(query.id)}`);
+  const [bundleFailure, setBundleFailure] = useState<Failure | null>(null);
+  async function downloadBundle(): Promise<void> {
+    setBundleFailure(null);
+    try {
+      const bundle = bundleOf(facts, await client.version(), new Date());
+      download(`headrace-query-${query.id}.json`, "application/json", bundle);
+    } catch (error) {
+      setBundleFailure(failureOf(error));
+    }
+  }
+  const isPaused = row.intended === "stopped";
   const refusal = (of: Action) => lacking ?? stateRefusal(of, query.state);
+  const unpausable = query.sink === "" ? "It writes no relation that could be stopped." : null;
 
   return (
     <Page
@@ -103,9 +121,18 @@ function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: Query
           <ActionButton refusal={refusal("restart")} onClick={() => setAction("restart")}>
             <Icon name="refresh" /> Restart
           </ActionButton>
+          <ActionButton refusal={refusal("pause") ?? unpausable} onClick={() => setAction("pause")}>
+            <Icon name={isPaused ? "play" : "pause"} /> {isPaused ? "Resume" : "Pause"}
+          </ActionButton>
+          <ActionButton refusal={refusal("replace")} onClick={() => setAction("replace")}>
+            <Icon name="write" /> Replace
+          </ActionButton>
           <ActionButton refusal={refusal("savepoint")} onClick={() => setAction("savepoint")}>
             <Icon name="save" /> Savepoint
           </ActionButton>
+          <button type="button" className="secondary" onClick={() => void downloadBundle()}>
+            <Icon name="download" /> Support bundle
+          </button>
           <ActionButton isDangerous refusal={refusal("terminate")} onClick={() => setAction("terminate")}>
             <Icon name="stop" /> Terminate
           </ActionButton>
@@ -113,6 +140,7 @@ function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: Query
       }
     >
       {lacking === null ? null : <p className="note">{lacking}. Without it the query cannot be changed.</p>}
+      <FailureNote failure={bundleFailure} />
       <Findings facts={facts} row={row} />
       <Tabs
         label="Parts of the query"
@@ -156,6 +184,12 @@ function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: Query
       </Tabs>
       {action === "terminate" ? <TerminateDialog query={query} onClose={() => setAction(null)} /> : null}
       {action === "restart" ? <RestartDialog query={query} onClose={() => setAction(null)} /> : null}
+      {action === "pause" ? (
+        <PauseDialog query={query} isPaused={isPaused} onClose={() => setAction(null)} />
+      ) : null}
+      {action === "replace" ? (
+        <ReplaceDialog query={query} select={queryIn(row.sql ?? "")} onClose={() => setAction(null)} />
+      ) : null}
       {action === "savepoint" ? <SavepointDialog query={query} onClose={() => setAction(null)} /> : null}
     </Page>
   );

@@ -2,6 +2,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import type { RelationView } from "../../data/relation-table";
 import { RelationTabs } from "../../data/relation-tabs";
 import { Page } from "../../ui/page";
+import { TryFunction } from "./try-function";
 
 const route = getRouteApi("/resources");
 
@@ -17,6 +18,8 @@ const VIEWS: Readonly<Record<string, RelationView>> = {
       { name: "size", title: "Size" },
       { name: "actual_state", title: "State" },
       { name: "intended_state", title: "Intended", from: "medium" },
+      { name: "slots", title: "Slots", kind: "number", from: "medium" },
+      { name: "slots_used", title: "In use", kind: "number", from: "wide" },
       { name: "timeout", title: "Timeout, min", kind: "number", from: "wide" },
       { name: "error_messages", title: "Error", from: "medium" },
       { name: "owner", title: "Owner", from: "medium" },
@@ -91,6 +94,22 @@ const VIEWS: Readonly<Record<string, RelationView>> = {
       { name: "updated_at", title: "Changed", kind: "time", from: "wide" },
     ],
   },
+  savepoints: {
+    title: "Savepoints",
+    relation: "savepoints",
+    rest: "ORDER BY created_at DESC",
+    about:
+      "Copies of the positions and the state of queries. CREATE SAVEPOINT takes one; another query continues from it with resume.from.savepoint.",
+    columns: [
+      { name: "name", title: "Savepoint" },
+      { name: "query_name", title: "Query" },
+      { name: "sink_fqn", title: "Writes", kind: "code", from: "medium" },
+      { name: "query_version", title: "Version", kind: "number", from: "wide" },
+      { name: "size_bytes", title: "Bytes", kind: "number", from: "medium" },
+      { name: "created_at", title: "Taken", kind: "time" },
+      { name: "expires_at", title: "Expires", kind: "time", from: "wide" },
+    ],
+  },
   alerts: {
     title: "Alerts",
     relation: "alerts",
@@ -116,6 +135,7 @@ export function ResourcesPage() {
       <RelationTabs
         label="Resources"
         views={VIEWS}
+        others={{ try: { title: "Try a function", content: <TryFunction /> } }}
         search={search}
         onSearch={(next) => void navigate({ search: next, replace: true })}
       />

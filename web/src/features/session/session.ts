@@ -21,13 +21,23 @@ const REASONS: Readonly<Record<string, string>> = {
   unverified: "The sign-in provider has not verified your e-mail address.",
 };
 
+const HASH_KEY = "headrace.hash";
+
+/** Leaves the page for the sign-in provider. The fragment of the address, such as a shared worksheet, is there again on return. */
+export function leaveForProvider(address: string): void {
+  sessionStorage.setItem(HASH_KEY, location.hash);
+  location.assign(address);
+}
+
 /** Result of a single sign-on, if the browser just returned from it: signed in, or a reason why
  * not. It is removed from the address at once.
  */
 export function takenReturn(): { readonly signedIn: boolean; readonly reason: string } | null {
   const hash = location.hash;
   if (hash !== SIGNED_IN && !hash.startsWith(NOT_SIGNED_IN)) return null;
-  history.replaceState(null, "", location.pathname);
+  const kept = sessionStorage.getItem(HASH_KEY) ?? "";
+  sessionStorage.removeItem(HASH_KEY);
+  history.replaceState(null, "", location.pathname + kept);
   const reason = REASONS[hash.slice(NOT_SIGNED_IN.length)] ?? "The sign-in was refused.";
   return { signedIn: hash === SIGNED_IN, reason };
 }

@@ -5,6 +5,7 @@ import { StatementClient } from "../../api/statements";
 import type { StatementContext } from "../../api/wire";
 import { restoredContext } from "../../catalog/context";
 import { Mark } from "../../ui/icons";
+import { leaveForProvider } from "./session";
 
 export interface SignedIn {
   readonly client: StatementClient;
@@ -113,7 +114,7 @@ export function SignIn({ reason, onSignIn }: SignInProps) {
           {way === "token" ? "Use a password" : "Use an API token"}
         </button>
         {provider === null ? null : (
-          <button type="button" className="wide other-way" onClick={() => location.assign(SINGLE_SIGN_ON)}>
+          <button type="button" className="wide other-way" onClick={() => leaveForProvider(SINGLE_SIGN_ON)}>
             Sign in with {provider}
           </button>
         )}

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
-import { ExportButtons } from "../../grid/export-buttons";
-import { Grid } from "../../grid/grid";
+import type { Column } from "../../api/wire";
+import { ResultView } from "../../data/result-view";
 import { STREAM_ROWS_MAX } from "../../grid/rows";
 import { useStreamView } from "../../grid/use-stream-view";
 import { countText, durationText } from "../../grid/values";
@@ -8,6 +8,8 @@ import { Empty } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { useNow } from "../../ui/use-now";
 import type { StreamOutput } from "./run-state";
+
+const NO_COLUMNS: readonly Column[] = [];
 
 interface StreamResultProps {
   readonly output: StreamOutput;
@@ -19,7 +21,8 @@ interface StreamResultProps {
 export function StreamResult({ output, startedAt, finishedAt }: StreamResultProps) {
   const { rows, columns } = output;
   const [isFollowing, setFollowing] = useState(true);
-  const view = useStreamView(rows);
+  const [isCurrent, setCurrent] = useState(false);
+  const view = useStreamView(rows, isCurrent);
   const isLive = finishedAt === null;
   const now = useNow(isLive);
   const elapsed = (finishedAt ?? now) - startedAt;
@@ -37,62 +40,76 @@ export function StreamResult({ output, startedAt, finishedAt }: StreamResultProp
     setFollowing(true);
   }
 
+  const hasKey = columns?.some((column) => column.isKey === true) === true;
   return (
     <div className="result">
-      <div className="result-bar">
-        <p className="figures" data-testid="stream-figures">
-          <strong>{countText(rows.received, "row")}</strong>
-          {isLive ? <span>{formatRate(rows.rowsPerSecond(now))} rows/s</span> : null}
-          <span>{durationText(elapsed)}</span>
-          {isPaused ? <span className="notice">Paused · {countText(view.waiting, "new row")}</span> : null}
-          {rows.received > STREAM_ROWS_MAX ? (
-            <span className="notice">Showing the newest {STREAM_ROWS_MAX.toLocaleString("en-US")}</span>
-          ) : null}
-        </p>
-        <div className="actions">
-          {isLive ? (
+      <ResultView
+        label="Streaming rows"
+        columns={columns ?? NO_COLUMNS}
+        source={view.source}
+        isLive={isLive && !isPaused}
+        isFollowing={isFollowing && !isPaused}
+        onFollow={setFollowing}
+        figures={
+          <p className="figures" data-testid="stream-figures">
+            <strong>{countText(rows.received, "row")}</strong>
+            {isLive ? <span>{formatRate(rows.rowsPerSecond(now))} rows/s</span> : null}
+            <span>{durationText(elapsed)}</span>
+            {isCurrent ? <span>{countText(view.source.length, "key")}</span> : null}
+            {isPaused ? <span className="notice">Paused · {countText(view.waiting, "new row")}</span> : null}
+            {rows.received > STREAM_ROWS_MAX ? (
+              <span className="notice">Showing the newest {STREAM_ROWS_MAX.toLocaleString("en-US")}</span>
+            ) : null}
+          </p>
+        }
+        actions={
+          <>
+            {hasKey ? (
+              <button
+                type="button"
+                className="ghost"
+                aria-pressed={isCurrent}
+                title="Show the newest row of each key instead of all changes"
+                onClick={() => setCurrent(!isCurrent)}
+              >
+                <Icon name="access" /> Current by key
+              </button>
+            ) : null}
+            {isLive ? (
+              <button
+                type="button"
+                className="ghost"
+                onClick={isPaused ? follow : togglePause}
+                aria-pressed={isPaused}
+              >
+                {isPaused ? <Icon name="play" /> : <Icon name="pause" />}
+                {isPaused ? "Resume" : "Pause"}
+              </button>
+            ) : null}
             <button
               type="button"
               className="ghost"
-              onClick={isPaused ? follow : togglePause}
-              aria-pressed={isPaused}
+              aria-pressed={isFollowing && !isPaused}
+              title="Scroll to new rows automatically"
+              onClick={isFollowing && !isPaused ? () => setFollowing(false) : follow}
             >
-              {isPaused ? <Icon name="play" /> : <Icon name="pause" />}
-              {isPaused ? "Resume" : "Pause"}
+              <Icon name="tail" /> Follow
             </button>
-          ) : null}
-          <button
-            type="button"
-            className="ghost"
-            aria-pressed={isFollowing && !isPaused}
-            title="Scroll to new rows automatically"
-            onClick={isFollowing && !isPaused ? () => setFollowing(false) : follow}
-          >
-            <Icon name="tail" /> Follow
-          </button>
-          <button type="button" className="ghost" onClick={view.clear} disabled={isEmpty}>
-            <Icon name="clear" /> Clear
-          </button>
-          <ExportButtons
-            columns={columns ?? []}
-            rowsToExport={() => view.source.toArray()}
-            isDisabled={isEmpty || columns === null}
-          />
-        </div>
-      </div>
-      {columns === null ? (
-        <Empty title={isLive ? "Starting the query" : "No rows"}>
-          {isLive ? "Columns appear once the query runs." : "The query ended before it returned anything."}
-        </Empty>
-      ) : (
-        <Grid
-          label="Streaming rows"
-          columns={columns}
-          source={view.source}
-          isFollowing={isFollowing && !isPaused}
-          onFollow={setFollowing}
-        />
-      )}
+            <button type="button" className="ghost" onClick={view.clear} disabled={isEmpty}>
+              <Icon name="clear" /> Clear
+            </button>
+          </>
+        }
+        notice={
+          columns === null ? (
+            <Empty title={isLive ? "Starting the query" : "No rows"}>
+              {isLive
+                ? "Columns appear once the query runs."
+                : "The query ended before it returned anything."}
+            </Empty>
+          ) : null
+        }
+      />
       {columns !== null && isEmpty && isLive ? (
         <p className="waiting">Waiting for rows. {output.message}</p>
       ) : null}

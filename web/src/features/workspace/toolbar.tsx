@@ -7,12 +7,17 @@ import { isActive, type Run, type RunState } from "./run-state";
 interface ToolbarProps {
   readonly state: RunState;
   readonly hasSelection: boolean;
+  /** True while the server plans a statement, before it runs. */
+  readonly isPlanning: boolean;
   readonly onRun: () => void;
   readonly onRunAll: () => void;
   readonly onStop: () => void;
+  readonly onExplain: () => void;
+  readonly onHistory: () => void;
 }
 
-export function Toolbar({ state, hasSelection, onRun, onRunAll, onStop }: ToolbarProps) {
+export function Toolbar(props: ToolbarProps) {
+  const { state, hasSelection, isPlanning, onRun, onRunAll, onStop, onExplain, onHistory } = props;
   const isRunning = isActive(state.current);
   return (
     <div className="toolbar" role="toolbar" aria-label="Run">
@@ -25,10 +30,27 @@ export function Toolbar({ state, hasSelection, onRun, onRunAll, onStop }: Toolba
       <button type="button" className="secondary" onClick={onRunAll} title={`${COMMAND_KEY}+Shift+Enter`}>
         Run all
       </button>
-      <button type="button" className="secondary stop" onClick={onStop} disabled={!isRunning} title="Esc">
+      <button
+        type="button"
+        className="secondary stop"
+        onClick={onStop}
+        disabled={!isRunning && !isPlanning}
+        title="Esc"
+      >
         <Icon name="stop" /> Stop
       </button>
-      <RunStatus run={state.current} remaining={state.remaining} />
+      <button
+        type="button"
+        className="ghost"
+        onClick={onExplain}
+        title="Show how the statement would run, without running it"
+      >
+        <Icon name="lineage" /> <span>Explain</span>
+      </button>
+      <button type="button" className="ghost" onClick={onHistory} title="Statements that you ran">
+        <Icon name="undo" /> <span>History</span>
+      </button>
+      <RunStatus run={state.current} remaining={state.remaining} isPlanning={isPlanning} />
     </div>
   );
 }
@@ -42,14 +64,20 @@ const WORDS = {
   failed: "Failed",
 } as const;
 
-function RunStatus({ run, remaining }: { readonly run: Run; readonly remaining: number }) {
+interface RunStatusProps {
+  readonly run: Run;
+  readonly remaining: number;
+  readonly isPlanning: boolean;
+}
+
+function RunStatus({ run, remaining, isPlanning }: RunStatusProps) {
   const now = useNow(run.kind === "submitting");
   const notRun = remaining > 0 && !isActive(run) && run.kind !== "done";
   return (
     <p className="run-status">
-      <span className={`dot ${run.kind}`} aria-hidden="true" />
+      <span className={`dot ${isPlanning ? "submitting" : run.kind}`} aria-hidden="true" />
       <span role="status" data-testid="run-state" data-state={run.kind}>
-        {WORDS[run.kind]}
+        {isPlanning ? "Planning" : WORDS[run.kind]}
       </span>
       {run.kind === "submitting" ? <span className="soft">{durationText(now - run.startedAt)}</span> : null}
       {remaining > 0 && isActive(run) ? <span className="soft">{remaining} more to run</span> : null}

@@ -109,7 +109,14 @@ function streams(
   dispatch({ kind: "stream", id, rows, message: offer.message });
   return new Promise((resolve, reject) => {
     const stream = openStream(offer.request, {
-      onColumns: (columns) => dispatch({ kind: "columns", id, columns }),
+      onColumns: (columns) => {
+        const key = columns.flatMap((column, place) => (column.isKey === true ? [place] : []));
+        rows.keepCurrent(
+          columns.findIndex((column) => column.isOp === true),
+          key,
+        );
+        dispatch({ kind: "columns", id, columns });
+      },
       onRow: (row) => rows.append(row, Date.now()),
       onEnd: () => {
         dispatch({ kind: "end", id, at: Date.now() });

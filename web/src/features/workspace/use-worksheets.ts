@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { useAnswer } from "../../data/use-answer";
 import { useSession } from "../../session-context";
+import { sharedWorksheet } from "./share";
 import {
   hasSameNames,
   openSheets,
@@ -43,7 +44,7 @@ export function useWorksheets(): OpenWorksheets {
     if (data !== null) worksheets.merge(data);
     if (isStarted.current || (data === null && failure === null)) return;
     isStarted.current = true;
-    const first = startingSheet(worksheets, currentContext());
+    const first = openedByLink(worksheets) ?? startingSheet(worksheets, currentContext());
     if (first !== null) enterContext(first.context);
     if (data === null || worksheets.state().sheets.length > 1) return;
     const [only] = worksheets.state().sheets;
@@ -93,6 +94,16 @@ export function useWorksheets(): OpenWorksheets {
       if (sheet !== null && !hasSameNames(sheet.context, currentContext())) enterContext(sheet.context);
     },
   };
+}
+
+/** Opens a copy of the worksheet in the address, which then no longer names it; null if there is none. */
+function openedByLink(worksheets: Worksheets): Worksheet | null {
+  const shared = sharedWorksheet(location.hash);
+  if (shared === null) return null;
+  history.replaceState(history.state, "", location.pathname);
+  const id = worksheets.create("", shared.context);
+  worksheets.edit(id, { name: shared.name, text: shared.text });
+  return worksheets.active();
 }
 
 /** Shows the worksheet that this browser tab had, or the first one; without any, a new one. Returns the one that was there. */

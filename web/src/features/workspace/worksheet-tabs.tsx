@@ -1,5 +1,6 @@
 import { type KeyboardEvent, useId, useRef, useState } from "react";
 import { Icon } from "../../ui/icons";
+import { ShareDialog } from "./share-dialog";
 import { ClosedWorksheets, RenameWorksheet } from "./worksheet-dialogs";
 import { openSheets, type Worksheet, type WorksheetState, type Worksheets } from "./worksheets";
 
@@ -17,7 +18,7 @@ interface WorksheetTabsProps {
 export function WorksheetTabs({ worksheets, state, onChoose, onNew }: WorksheetTabsProps) {
   const base = useId();
   const list = useRef<HTMLDivElement>(null);
-  const [dialog, setDialog] = useState<"rename" | "closed" | null>(null);
+  const [dialog, setDialog] = useState<"rename" | "closed" | "share" | null>(null);
   const open = openSheets(state);
   const active = open.find((sheet) => sheet.id === state.active);
   const closed = state.sheets.filter((sheet) => !sheet.isOpen);
@@ -99,6 +100,15 @@ export function WorksheetTabs({ worksheets, state, onChoose, onNew }: WorksheetT
           <button
             type="button"
             className="ghost"
+            aria-label={`Share ${active.name}`}
+            title="Share by a link"
+            onClick={() => setDialog("share")}
+          >
+            <Icon name="copy" />
+          </button>
+          <button
+            type="button"
+            className="ghost"
             aria-label={`Close ${active.name}`}
             title="Close"
             onClick={() => close(active)}
@@ -124,6 +134,9 @@ export function WorksheetTabs({ worksheets, state, onChoose, onNew }: WorksheetT
           onRename={(name) => worksheets.edit(active.id, { name })}
           onClose={() => setDialog(null)}
         />
+      ) : null}
+      {dialog === "share" && active !== undefined ? (
+        <ShareDialog sheet={active} onClose={() => setDialog(null)} />
       ) : null}
       {dialog === "closed" ? (
         <ClosedWorksheets

@@ -4,9 +4,12 @@ import type { SqlEditor } from "../../sql/editor";
 import { spanAt } from "../../sql/position";
 import { Icon } from "../../ui/icons";
 import { Splitter } from "../../ui/splitter";
+import { ExplainDialog } from "./explain-dialog";
+import { HistoryDialog } from "./history-dialog";
 import { Results } from "./results";
 import { isActive, isEffect, type RunStatement } from "./run-state";
 import { Toolbar } from "./toolbar";
+import { useExplained } from "./use-explained";
 import { type RunEnvironment, useRun } from "./use-run";
 import { useWorksheets } from "./use-worksheets";
 import { EDITOR_PANEL, WorksheetTabs } from "./worksheet-tabs";
@@ -62,8 +65,13 @@ export function Workspace(props: WorkspaceProps) {
     runApart.current = (text) => start([{ text, offset: null }]);
   }, [runApart, start]);
 
+  const explained = useExplained(environment, start);
+  const { isPlanning, cancel } = explained;
+  const cancelOrStop = useCallback(() => (isPlanning ? cancel() : stop()), [isPlanning, cancel, stop]);
+  const isBusy = isRunning || isPlanning;
+
   useEffect(() => {
-    if (!isRunning || !isShown) return;
+    if (!isBusy || !isShown) return;
     // The editor's own uses of Esc come first: an open completion list or search panel.
     const onKey = (event: KeyboardEvent) => {
       if (
@@ -71,11 +79,11 @@ export function Workspace(props: WorkspaceProps) {
         !event.defaultPrevented &&
         document.querySelector("dialog[open]") === null
       )
-        stop();
+        cancelOrStop();
     };
     window.addEventListener("keydown", onKey);
     return () => window.removeEventListener("keydown", onKey);
-  }, [isRunning, isShown, stop]);
+  }, [isBusy, isShown, cancelOrStop]);
 
   const showPosition = useCallback(
     (statement: RunStatement) => {
@@ -99,7 +107,12 @@ export function Workspace(props: WorkspaceProps) {
     newWorksheet.current = onNew;
   }, [newWorksheet, onNew]);
 
-  const runAtCursor = () => start(editor.current?.statementsAtCursor());
+  const [isHistory, setHistory] = useState(false);
+  const runAtCursor = () => explained.run(editor.current?.statementsAtCursor() ?? []);
+  const explain = () => {
+    const [first] = editor.current?.statementsAtCursor() ?? [];
+    if (first !== undefined) start([{ text: `EXPLAIN ${first.text}`, offset: null }]);
+  };
   const runAll = () => start(editor.current?.allStatements());
   return (
     <main className="workspace">
@@ -123,7 +136,10 @@ export function Workspace(props: WorkspaceProps) {
         hasSelection={hasSelection}
         onRun={runAtCursor}
         onRunAll={runAll}
-        onStop={stop}
+        isPlanning={isPlanning}
+        onStop={cancelOrStop}
+        onExplain={explain}
+        onHistory={() => setHistory(true)}
       />
       <div
         className="editor-frame"
@@ -162,6 +178,19 @@ export function Workspace(props: WorkspaceProps) {
         onResize={setHeight}
       />
       <Results state={state} onShowPosition={showPosition} />
+      {isHistory ? (
+        <HistoryDialog
+          onWrite={(statement) => editor.current?.insertStatement(statement)}
+          onClose={() => setHistory(false)}
+        />
+      ) : null}
+      {explained.shown === null ? null : (
+        <ExplainDialog
+          plan={explained.shown.plan}
+          onCreate={() => start(explained.shown === null ? [] : [explained.shown.statement])}
+          onClose={cancel}
+        />
+      )}
     </main>
   );
 }
