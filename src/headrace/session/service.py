@@ -31,6 +31,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 from headrace.session.auditing import audited, refused_check
 from headrace.session.checking import EXISTING, CheckedStatements
+from headrace.session.recent_queries import RecentQueries, RecentQuery
 from headrace.sql import parse, parse_each
 from headrace.sql.ast import Statement
 from headrace.sql.statements.query import SelectStatement
@@ -67,6 +68,7 @@ class StatementService:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._audit = services.catalog.audit
+        self._recent = RecentQueries()
 
     async def execute(
         self,
@@ -83,6 +85,10 @@ class StatementService:
         The organization and the role of `context` are checked at once (3D004, 3D001, 42501) unless the first statement chooses
         another; its other names when a statement resolves them, since some clients go on naming what was dropped. Raises HeadraceError.
         """
+        recent = self._repeated(text, principal, context)
+        if recent is not None:
+            return await self._run_again(recent, principal)
+        state = self._services.catalog.snapshot()
         statements = await self._parsed(text, principal, context)
         first = statements[0] if statements else None
         context = self._begun(context, principal, first)
@@ -93,6 +99,8 @@ class StatementService:
             identifiers.append(str(uuid.uuid4()))
             run = Execution(self._services, principal, context, files=files or {}, bounded=bounded)
             answer = await self._run(statement, identifiers[-1], run)
+            if len(statements) == 1:
+                self._keep(text, statement, run, state)
             outcome = answer.result
             context = answer.context or context
         context = self.settled(context, principal)
@@ -278,6 +286,36 @@ class StatementService:
             role = context.role or principal.default_role
             self._audit.record(audited(text, principal, role, error.state, began=began))
             raise
+
+    def _repeated(self, text: str, principal: Principal, context: SessionContext) -> RecentQuery | None:
+        """Return the query of a text that ran in the same context since the last commit of the catalog. Raises HeadraceError for the
+        organization and the role."""
+        queries = self._recent.find(text, self._services.catalog.snapshot())
+        if not queries:
+            return None
+        statement = next(iter(queries.values())).statement
+        return queries.get(self._begun(context, principal, statement))
+
+    async def _run_again(self, recent: RecentQuery, principal: Principal) -> Executed:
+        """Run a query that is bound and compiled. Its privileges are checked as those of any other statement."""
+        context, identifier = recent.context, str(uuid.uuid4())
+        run = Execution(
+            self._services,
+            principal,
+            context,
+            bindings={False: recent.logical},
+            compiled={False: recent.compiled},
+        )
+        answer = await self._run(recent.statement, identifier, run)
+        return Executed((identifier,), answer.result, self.settled(context, principal))
+
+    def _keep(self, text: str, statement: Statement, run: Execution, state: CatalogState) -> None:
+        """Keep a query that ran for the next time, unless the catalog changed after `state`: the query may be bound to either."""
+        compiled = run.compiled.get(False)
+        if compiled is None or not isinstance(statement, SelectStatement):
+            return
+        if self._services.catalog.snapshot() is state:
+            self._recent.keep(text, RecentQuery(statement, run.context, run.bindings[False], compiled), state)
 
     async def _run(self, statement: Statement, identifier: str, run: Execution) -> Outcome:
         """Run a statement, and record its outcome in the log and the audit log."""

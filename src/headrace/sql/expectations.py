@@ -29,12 +29,14 @@ class Expectations:
 
     `words` maps a phrase such as `IF NOT EXISTS` to True if the grammar continues after it. The parser looks ahead for other phrases too,
     for example to refuse a clause of another dialect by name. `slots` maps each slot to its descriptions in errors.
-    `is_closed` is set at a slot that must be filled: what a parser asks for after it does not follow the text.
+    `is_closed` is set at a slot that must be filled: what a parser asks for after it does not follow the text. `is_whole` is set if the
+    text is a whole statement, which may end there.
     """
 
     words: dict[str, bool] = field(default_factory=dict)
     slots: dict[Slot, list[str]] = field(default_factory=dict)
     is_closed: bool = False
+    is_whole: bool = False
 
     def add_words(self, words: Iterable[str], *, certain: bool) -> None:
         """Record a phrase, if it is one of words rather than symbols."""

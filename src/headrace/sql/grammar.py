@@ -89,9 +89,10 @@ def expectations(text: str) -> Expectations:
     """
     source = lexer.Source(text, Expectations())
     tokens = lexer.tokens(source)
+    recorded = source.expectations or Expectations()
     with suppress(UserError):
         statement(Cursor(source, tokens))
-    recorded = source.expectations or Expectations()
+        recorded.is_whole = True
     recorded.words = {
         phrase: True for phrase, certain in recorded.words.items() if certain or _continues(text, phrase)
     }

@@ -119,7 +119,9 @@ class Draft:
     def execution(self) -> Execution:
         """Return the execution of the next statement."""
         services = replace(self.run.services, catalog=self.catalog)
-        return replace(self.run, services=services, context=self.context, bindings={}, coming=self.coming)
+        return replace(
+            self.run, services=services, context=self.context, bindings={}, compiled={}, coming=self.coming
+        )
 
     def comes(self, store: str, entity: EntityPath, layout: dict[str, int]) -> None:
         """Register an entity that will exist for the following statements."""

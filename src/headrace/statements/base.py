@@ -66,6 +66,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.results import ResultChannel
 from headrace.engine.sizes import pool_resources
 from headrace.planner.cycles import over
+from headrace.planner.snapshot import SnapshotQuery
 from headrace.planner.target import Target
 from headrace.sql.ast import Properties, Property, Statement
 from headrace.statements.query_names import named_query
@@ -113,9 +114,10 @@ class Execution:
 
     With `checking`, the catalog is a throw-away copy: do not contact stores or the engine, and change nothing else.
 
-    `bindings` store each query as it was bound when its requirements were determined, so that exactly this query runs. `coming` are
-    entities (by store and path) and views (by None and name) that will exist before the statement runs: the statements of an
-    application depend on each other. With `bounded`, the client requires a result that has an end.
+    `bindings` store each query as it was bound when its requirements were determined, so that exactly this query runs, and `compiled`
+    stores it, by the same key, as the store of views runs it. `coming` are entities (by store and path) and views (by None and name) that
+    will exist before the statement runs: the statements of an application depend on each other. With `bounded`, the client requires a
+    result that has an end.
     """
 
     services: Services
@@ -125,6 +127,7 @@ class Execution:
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     checking: bool = False
     bindings: dict[bool, LogicalPlan] = field(default_factory=dict, repr=False, compare=False)
+    compiled: dict[bool, SnapshotQuery] = field(default_factory=dict, repr=False, compare=False)
     coming: Mapping[tuple[str, EntityPath], EntityDescription] = field(default_factory=dict, repr=False)
     bounded: bool = False
 

@@ -46,6 +46,8 @@ _NAMED = re.compile(
         )
     )
 )
+_FREE = frozenset({Slot.EXPRESSION, Slot.PROPERTY, Slot.VALUE})
+"""Slots that are usually filled with something other than a candidate."""
 _OF_RELATIONS = {
     "STREAM": RelationKind.STREAM,
     "CHANGELOG": RelationKind.CHANGELOG,
@@ -71,11 +73,15 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Completion:
-    """Candidates for the text from `start` to `end`, offsets in code points, most specific first."""
+    """Candidates for the text from `start` to `end`, offsets in code points, most specific first.
+
+    `opens` is true if an editor should show them before a letter is typed: the statement must continue with one of them.
+    """
 
     start: int
     end: int
     candidates: tuple[Candidate, ...] = ()
+    opens: bool = False
 
 
 def complete(text: str, offset: int, run: Execution) -> Completion:
@@ -93,7 +99,8 @@ def complete(text: str, offset: int, run: Execution) -> Completion:
         )
     except UserError:
         return Completion(position.start, position.end)
-    return Completion(position.start, position.end, tuple(candidates)[:CANDIDATES_MAX])
+    opens = place.opens and bool(candidates)
+    return Completion(position.start, position.end, tuple(candidates)[:CANDIDATES_MAX], opens)
 
 
 @dataclass(frozen=True)
@@ -156,6 +163,16 @@ class _Place:
         yield from (Candidate(word, "keyword", word) for word in self.expected.words)
         if Slot.EXPRESSION in slots:
             yield from _functions(self.run)
+
+    @property
+    def opens(self) -> bool:
+        """True if the statement must continue with a word or the name of an object that exists, of which nothing is typed."""
+        position, slots = self.position, self.expected.slots
+        is_typed = bool(position.typed or position.quote or position.qualifier)
+        if is_typed or self.expected.is_whole or slots.keys() & _FREE:
+            return False
+        kinds = (_NAMED.search(what) for what in slots.get(Slot.NAME, ()))
+        return bool(self.before) and not any(match and self._is_new(match[0]) for match in kinds)
 
     # -- names of objects
 

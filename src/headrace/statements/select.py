@@ -37,7 +37,8 @@ def _reading(statement: SelectStatement, run: Execution) -> Iterator[Requirement
 @handles(SelectStatement, requires=_reading, checked=True)
 async def select(statement: SelectStatement, run: Execution) -> Outcome:
     """Return a bounded result if every source is a materialized view or a system relation, otherwise a channel."""
-    logical = await asyncio.to_thread(bound, statement.select, run)
+    # Bound when its privileges were checked; another thread would only cost time.
+    logical = bound(statement.select, run)
     refuse_resume(logical.properties.resume, "a SELECT of rows")
     if run.checking:
         await asyncio.to_thread(planned, logical, run)
@@ -105,7 +106,9 @@ def planned(logical: LogicalPlan, run: Execution) -> None:
 
 
 def _snapshot(logical: LogicalPlan, run: Execution) -> ResultSet:
-    query = compile_snapshot(logical)
+    query = run.compiled.get(False)
+    if query is None:
+        query = run.compiled[False] = compile_snapshot(logical)
     system_tables = rows_of(logical.relations, run, system_conditions(logical.root))
     engine = run.services.engine
     with engine.functions.lent(query.functions, f"role {run.role}") as workers:

@@ -13,6 +13,9 @@ from typing import Any
 
 import graphql
 import pytest
+from gql import Client, gql
+from gql.transport.exceptions import TransportQueryError, TransportServerError
+from gql.transport.httpx import HTTPXAsyncTransport
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +42,8 @@ from headrace.sql.statements.query import TerminateQuery
 from headrace.sql.statements.relation import CreateRelationAs, DropRelation
 from headrace.sql.statements.role import CreateRole
 from headrace.sql.statements.secret import CreateSecret
-from tests.unit.server.graphql_world import World, open_world
+from tests.unit.server.graphql_world import ADMINISTRATOR, World, open_world
+from tests.unit.server.scripted import serving
 from tests.unit.sql.test_round_trip import NAMES, TEXT
 
 HOSTILE = 'a"; DROP DATABASE shop; --'
@@ -126,6 +130,47 @@ async def test_mutations_run_as_their_statements_do(world: World) -> None:
         "mutation ($name: String!) { dropDatabase(name: $name, cascade: true) { message } }",
         {"name": HOSTILE},
     )
+
+
+async def test_a_client_library_runs_mutations_over_http(world: World, unused_tcp_port: int) -> None:
+    create = gql(
+        "mutation ($name: String!) { createDatabase(name: $name) { isFinished context { database } } }"
+    )
+    create.variable_values = {"name": HOSTILE}
+    drop = gql("mutation ($name: String!) { dropDatabase(name: $name, cascade: true) { isFinished } }")
+    drop.variable_values = {"name": HOSTILE}
+    async with serving(world.app, unused_tcp_port):
+        administrator, other, stranger = (
+            Client(
+                transport=HTTPXAsyncTransport(
+                    f"http://127.0.0.1:{unused_tcp_port}/graphql",
+                    headers={"Authorization": f"Bearer {token}"},
+                ),
+                fetch_schema_from_transport=token == ADMINISTRATOR,
+            )
+            for token in (ADMINISTRATOR, "other-token", "nobody's")
+        )
+        # The client checks each document against the schema that the server sends.
+        async with administrator as session:
+            created = await session.execute(create)
+            assert created["createDatabase"] == {"isFinished": True, "context": {"database": HOSTILE}}
+            async with other as refused_session:
+                with pytest.raises(TransportQueryError) as refused:
+                    await refused_session.execute(drop)
+            [error] = refused.value.errors or []
+            # The role does not know that the database exists.
+            assert error["extensions"]["sqlState"] == "3D002", error
+            async with stranger as unknown_session:
+                with pytest.raises(TransportServerError) as unknown:
+                    await unknown_session.execute(drop)
+            assert unknown.value.code in (401, 403)
+            assert [each.name for each in world.session.catalog.databases()] == [HOSTILE, "lab", "shop"]
+            assert (await session.execute(drop))["dropDatabase"] == {"isFinished": True}
+    assert [each.name for each in world.session.catalog.databases()] == ["lab", "shop"]
+    changes = [
+        (door, outcome) for door, statement, outcome in world.audited if statement and "DATABASE" in statement
+    ]
+    assert changes == [("graphql", "allowed"), ("graphql", "failed"), ("graphql", "allowed")]
 
 
 async def test_a_role_is_refused_as_by_execute(world: World) -> None:

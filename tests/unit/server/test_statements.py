@@ -367,6 +367,7 @@ async def test_a_completion_is_answered_at_its_offset(
                 "documentation": "of the shop",
             }
         ],
+        "opens": False,
     }
     assert statements.contexts[0].database == "shop"
     at_the_end = await http.post("/v2/complete", json={"statement": "SELECT n"})
@@ -383,7 +384,7 @@ async def test_a_completion_in_a_role_that_does_not_exist_has_no_candidates(
 ) -> None:
     statements.answer("x", UserError(SqlState.ROLE_NOT_FOUND, "the role 'r' does not exist"))
     answer = await http.post("/v2/complete", json={"statement": "x", "role": "r"})
-    assert answer.json() == {"start": 1, "end": 1, "candidates": []}
+    assert answer.json() == {"start": 1, "end": 1, "candidates": [], "opens": False}
 
 
 async def test_the_language_is_data(http: httpx.AsyncClient) -> None:

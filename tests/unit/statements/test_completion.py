@@ -99,6 +99,42 @@ async def test_properties_and_their_values_follow_the_statement(
     assert not absent & candidates
 
 
+@pytest.mark.parametrize(
+    ("text", "opens"),
+    [
+        ("LIST |", True),
+        ("SELECT 1; show |", True),
+        ("DROP |", True),
+        ("DROP STORE |", True),
+        ("USE DATABASE |", True),
+        ("SELECT * FROM |", True),
+        ("GRANT SELECT ON |", True),
+        ("|", False),
+        ("LIST S|", False),
+        ("LIST STORES |", False),
+        ("CREATE STORE |", False),
+        ("SELECT |", False),
+        ("SELECT * FROM orders |", False),
+        ("SELECT * FROM orders WHERE |", False),
+        ("SELECT * FROM lab.|", False),
+        ("CREATE STORE s WITH (|", False),
+        ("FROBNICATE x |", False),
+    ],
+)
+async def test_a_list_opens_where_the_statement_must_continue(
+    session: Session, text: str, opens: bool
+) -> None:
+    await session.run("USE DATABASE shop;")
+    completion = await completed(session, text)
+    assert completion.opens is opens
+    assert completion.candidates or not opens
+
+
+async def test_list_is_followed_by_the_kinds_of_objects(session: Session) -> None:
+    kinds = {candidate.label for candidate in (await completed(session, "LIST |")).candidates}
+    assert {"STORES", "STREAMS", "QUERIES", "MATERIALIZED VIEWS", "DATABASES"} <= kinds
+
+
 async def test_a_candidate_replaces_what_is_typed_of_it(session: Session) -> None:
     await session.run("USE DATABASE shop;")
     for text, expected in (

@@ -145,11 +145,15 @@ export interface Candidate {
   readonly documentation: string;
 }
 
-/** Candidates for the text from `start` to `end`, offsets in code points, most specific first. */
+/**
+ * Candidates for the text from `start` to `end`, offsets in code points, most specific first; `opens`: they are to be shown before a
+ * letter is typed.
+ */
 export interface Candidates {
   readonly start: number;
   readonly end: number;
   readonly candidates: readonly Candidate[];
+  readonly opens?: boolean;
 }
 
 export function readCandidates(body: unknown): Candidates {
@@ -157,6 +161,7 @@ export function readCandidates(body: unknown): Candidates {
   return {
     start: Number(sent?.start ?? 0),
     end: Number(sent?.end ?? 0),
+    opens: sent?.opens === true,
     candidates: list(sent?.candidates).map((entry) => {
       const each = asObject(entry);
       return {

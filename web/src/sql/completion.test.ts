@@ -2,7 +2,7 @@ import { CompletionContext, type CompletionResult } from "@codemirror/autocomple
 import { EditorState } from "@codemirror/state";
 import { describe, expect, it } from "vitest";
 import type { Candidate, Candidates } from "../api/wire";
-import { completionSource, OPENING, resultOf } from "./completion";
+import { completionSource, resultOf } from "./completion";
 
 const candidate = (label: string, insert = label): Candidate => ({
   ...{ label, insert, kind: "column", detail: "INTEGER", documentation: "" },
@@ -12,23 +12,6 @@ const at = (text: string, isExplicit = false) =>
 const labels = (result: CompletionResult | null) => result?.options.map((option) => option.label) ?? null;
 const typedOn = (result: CompletionResult | null, text: string) =>
   result?.update?.(result, result.from, text.length, at(text)) ?? null;
-
-describe("the list opens while typing", () => {
-  it.each([
-    ["LIST ", true],
-    ["  USE ", true],
-    ["SELECT a", true],
-    ["SELECT o.", true],
-    ["'", true],
-    ["SELECT a ", false],
-    ["select ", false],
-    ["SELECT 1", false],
-    ["", false],
-    [" ", false],
-  ])("behind %j: %s", (text, opens) => {
-    expect(OPENING.test(text)).toBe(opens);
-  });
-});
 
 describe("a list of candidates", () => {
   const text = "SELECT 🦆c";
@@ -74,13 +57,27 @@ describe("the source", () => {
   });
 
   it("asks for names, dots and quotes while they are typed, and anywhere on request", async () => {
-    for (const text of ["SELECT ", "SELECT 1", "SELECT 1e"]) expect(await source(at(text))).toBeNull();
+    for (const text of ["SELECT  ", "SELECT 1", "SELECT 1e"]) expect(await source(at(text))).toBeNull();
     expect(asked).toEqual([]);
     expect(labels(await source(at("SELECT '🦆', c")))).toEqual(["city"]);
     expect(asked).toEqual([["SELECT '🦆', c", 13]]);
     for (const text of ["a.", "WITH ('", 'FROM "']) await source(at(text));
     await source(at("SELECT ", true));
     expect(asked).toHaveLength(5);
+  });
+
+  it("opens after a blank where the statement must continue", async () => {
+    const answered = (opens: boolean) =>
+      completionSource(async (_, offset) => ({
+        start: offset,
+        end: offset,
+        candidates: [candidate("STORES")],
+        opens,
+      }));
+    expect(labels(await answered(true)(at("LIST ")))).toEqual(["STORES"]);
+    expect(await answered(false)(at("LIST STORES "))).toBeNull();
+    expect(labels(await answered(false)(at("LIST S")))).toEqual(["STORES"]);
+    expect(await answered(true)(at("LIST; "))).toBeNull();
   });
 
   it("has no list for an answer that is stale or failed", async () => {

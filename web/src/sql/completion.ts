@@ -18,23 +18,24 @@ export type Ask = (text: string, offset: number, signal: AbortSignal) => Promise
 
 /** The server leaves out further candidates, so that a longer prefix needs another answer. */
 const CANDIDATES_MAX = 500;
-/**
- * Text that opens the list while it is typed: the first letters of a name, a dot or a quote, and the first word of a line with a space,
- * such as LIST, except SELECT, whose list would be too long to help. Ctrl+Space opens it anywhere.
- */
-export const OPENING = /(?:(?<![\p{L}\p{N}_$])[\p{L}_][\p{L}\p{N}_$]*|["'`.]|^\s*(?!SELECT )\p{L}+ )$/iu;
+/** Text that opens the list while it is typed: the first letters of a name, a dot or a quote. Ctrl+Space opens it anywhere. */
+const OPENING = /(?:(?<![\p{L}\p{N}_$])[\p{L}_][\p{L}\p{N}_$]*|["'`.])$/u;
+/** A blank after a word asks too: the server decides if the list opens, as it does where the statement must continue. */
+const BLANK = /[\p{L}\p{N}_$] $/u;
 /** A name or a simple string that is being typed, with its opening quote. */
 const NAME = /^["'`]?[\p{L}\p{N}_.$-]*$/u;
 
 /** Completes from the server. A change of the text drops the answers that are on their way. */
 export function completionSource(ask: Ask): CompletionSource {
   return async (context) => {
-    if (!context.explicit && context.matchBefore(OPENING) === null) return null;
+    const opens = context.explicit || context.matchBefore(OPENING) !== null;
+    if (!opens && context.matchBefore(BLANK) === null) return null;
     const text = context.state.doc.toString();
     const controller = new AbortController();
     context.addEventListener("abort", () => controller.abort(), { onDocChange: true });
     const answer = await ask(text, codePointsOf(text, context.pos), controller.signal).catch(() => null);
-    return answer === null || context.aborted ? null : resultOf(text, context.pos, answer);
+    if (answer === null || context.aborted || !(opens || answer.opens === true)) return null;
+    return resultOf(text, context.pos, answer);
   };
 }
 

@@ -142,6 +142,9 @@ class Completion(BaseModel):
     start: int
     end: int
     candidates: list[Candidate]
+    opens: bool = Field(
+        False, description="True if an editor should show the candidates before a letter is typed."
+    )
 
 
 class Function(BaseModel):
