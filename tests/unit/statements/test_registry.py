@@ -120,7 +120,7 @@ def test_what_a_server_that_stands_by_accepts_is_known() -> None:
         "LIST": {*listed.split()},
         # The last ones begin a statement, whose plan is described.
         "DESCRIBE": {*described.split(), "BEGIN", "CREATE", "INSERT", "SELECT", "WITH", "("},
-        "CAN": {"I"},
+        "CAN": {"I", "ROLE"},
         "USE": {"COMPUTE_POOL", "DATABASE", "ORGANIZATION", "ROLE", "SCHEMA", "STORE"},
         "EXPLAIN": {"", "VERBOSE", "WHY"},
     }
