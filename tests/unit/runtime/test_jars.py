@@ -114,6 +114,7 @@ def test_the_lock_has_the_groups_that_the_product_uses() -> None:
         "jvm-test",
         "flink-peer",
         "iceberg-catalog",
+        "s3-mock",
         "databricks-warehouse",
         "debezium",
     }
