@@ -46,7 +46,8 @@ class Resources:
                 master="standalone", slots=cluster.slots, slots_min=least, python=self.worker_python
             )
         local = _LOCAL.fullmatch(master)
-        return Target(slots=int(local[1]) if local else None)
+        slots = int(local[1]) if local else None
+        return Target(slots=slots, checkpoints="s3" if self.place.is_remote else "folder")
 
 
 def resources(size: str, settings: Settings, properties: Mapping[str, str] | None = None) -> Resources:
