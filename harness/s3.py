@@ -1,4 +1,7 @@
-"""S3 on loopback: moto's server (which stores objects in memory and accepts every key), and a client that writes and reads files."""
+"""Two stand-ins for S3 on loopback, which accept every key, and a client that writes and reads files.
+
+`MotoServer` (PyPI moto) is fast and stores objects in memory. `S3MockServer` (Adobe's S3Mock, Maven) checks the checksums of uploads.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,28 @@ import pyarrow as pa
 from pyarrow import json, parquet
 
 from harness import avro_files
-from harness.kinesis import ACCESS_KEY, SECRET_KEY, MotoServer
+from harness.kinesis import ACCESS_KEY, SECRET_KEY, StandIn
+from harness.ports import free_port
+from headrace.runtime.jars import jars
+from headrace.runtime.java import java_command
+
+_S3_MOCK = "s3-mock"
+
+
+class S3MockServer(StandIn):
+    """S3Mock, with its objects in a temporary folder."""
+
+    def _command(self) -> list[str]:
+        (jar,) = jars(_S3_MOCK)
+        java = [str(java_command()), "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={self._at}"]
+        ports = (f"--server.port={free_port()}", f"--com.adobe.testing.s3mock.httpPort={self.port}")
+        return [*java, "-jar", str(jar), "--server.address=127.0.0.1", *ports]
 
 
 class S3Client:
     """Client of one bucket of one server."""
 
-    def __init__(self, server: MotoServer, bucket: str) -> None:
+    def __init__(self, server: StandIn, bucket: str) -> None:
         self.server = server
         self.bucket = bucket
         self.boto: Any = server.client("s3")

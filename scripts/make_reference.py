@@ -45,7 +45,7 @@ from headrace.core.types import (
 )
 from headrace.engine.metrics import METRICS
 from headrace.engine.pool_properties import PLACE, SPARK, SPARK_SETTINGS
-from headrace.planner.placement import CLUSTER_RULES
+from headrace.planner.placement import CLUSTER_RULES, REMOTE_RULES, Rule
 from headrace.server.app import create_app
 from headrace.server.graphql.schema import sdl
 from headrace.server.openapi import document
@@ -131,10 +131,10 @@ def settings() -> str:
     return "\n".join(lines)
 
 
-def cluster_rules() -> str:
-    """Return the features that a cluster does not support as a table."""
-    lines = ["| not in a pool on a cluster | instead |", "|---|---|"]
-    lines += [f"| {_cell(rule.feature)} | {_cell(rule.hint)} |" for rule in CLUSTER_RULES]
+def placement_rules(rules: Iterable[Rule], where: str) -> str:
+    """Return the features that a kind of pool does not support as a table."""
+    lines = [f"| not in a pool {where} | instead |", "|---|---|"]
+    lines += [f"| {_cell(rule.feature)} | {_cell(rule.hint)} |" for rule in rules]
     return "\n".join(lines)
 
 
@@ -306,7 +306,11 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "information schema": partial(system_relations, INFORMATION_SCHEMA),
     },
     "reference/statements.md": {"refused": refused, "pool properties": pool_properties},
-    "growing.md": {"cluster": cluster_rules, "cluster stores": cluster_stores},
+    "growing.md": {
+        "remote": partial(placement_rules, REMOTE_RULES, "with its checkpoints in S3"),
+        "cluster": partial(placement_rules, CLUSTER_RULES, "on a cluster"),
+        "cluster stores": cluster_stores,
+    },
     "reference/rest.md": {"routes": routes},
     "operations.md": {"settings": settings, "metrics": metrics},
     "coming-from.md": {

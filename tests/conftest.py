@@ -22,7 +22,7 @@ from harness.kafka import KafkaClient
 from harness.kinesis import KinesisClient, KinesisServer, MotoServer
 from harness.postgresql import PostgresServer
 from harness.process import HeadraceProcess
-from harness.s3 import S3Client
+from harness.s3 import S3Client, S3MockServer
 from harness.snowflake import SnowflakeServer
 from harness.world import World, address
 from tests.failures import Failures
@@ -140,6 +140,13 @@ def snowflake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SnowflakeSer
 def s3() -> Iterator[S3Client]:
     """A stand-in for AWS S3 on loopback, and a client for a bucket of it."""
     with MotoServer() as server:
+        yield S3Client(server, "lake")
+
+
+@pytest.fixture(scope="session")
+def s3_mock() -> Iterator[S3Client]:
+    """Another stand-in for AWS S3 on loopback, and a client for a bucket of it."""
+    with S3MockServer() as server:
         yield S3Client(server, "lake")
 
 

@@ -204,6 +204,18 @@ def test_a_full_disk_is_reported_and_waited_for(tmp_path: Path) -> None:
     assert "views.duckdb" in classify(view, start).message
 
 
+def test_a_bucket_of_checkpoints_that_is_away_is_reported_and_waited_for() -> None:
+    trace = "org.apache.hadoop.fs.s3a.AWSClientIOException: Writing Object on o/q/offsets/3: SdkClientException: Connection refused"
+    start = StartQuery(
+        query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="s3://streams/o/q"
+    )
+    classified = classify(RuntimeError(trace), start)
+    assert (classified.sqlstate, classified.domain) == ("57015", "external")
+    assert "the query's checkpoint in s3://streams/o/q cannot be read or written" in classified.message
+    elsewhere = classify(RuntimeError(trace), start.model_copy(update={"checkpoint": "/data/checkpoints/q"}))
+    assert elsewhere.domain == "internal"
+
+
 def test_a_machine_too_busy_for_a_process_is_reported_and_retried() -> None:
     """`tests/kinesis/test_slow_machine.py` has such a machine."""
     start = StartQuery(query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="")

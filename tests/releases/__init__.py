@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.engine.checkpoint_copy import IDENTITIES, relocate
 
 FOLDER = Path(__file__).parent
@@ -44,7 +45,7 @@ def restore_checkpoint(version: str, folder: Path, identities: Mapping[str, str]
     """Write the checkpoint of the windowed query into `folder`, for topics that have the present `identities`."""
     with TemporaryDirectory() as name, ZipFile(FOLDER / f"{version}.zip") as archive:
         archive.extractall(name)
-        relocate(Path(name, "checkpoint"), folder, folder)
+        relocate(Path(name, "checkpoint"), folder, LocalFolder(folder))
     known = json.loads((folder / IDENTITIES).read_text())
     renewed = {step: {topic: identities[topic] for topic in topics} for step, topics in known.items()}
     (folder / IDENTITIES).write_text(json.dumps(renewed))

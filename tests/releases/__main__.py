@@ -21,6 +21,7 @@ from harness.postgresql import PASSWORD, USER, PostgresServer
 from harness.session import Session
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.keys import GivenKeys
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.settings import Settings
 from headrace.engine.checkpoint_copy import relocate
 from headrace.engine.engine import Engine
@@ -69,7 +70,7 @@ def _run_windowed(folder: Path, catalog: Catalog, kafka: KafkaClient) -> None:
 def _record(folder: Path, archive: Path) -> None:
     recorded = folder / "recorded"
     (checkpoint,) = (folder / "checkpoints").iterdir()
-    relocate(checkpoint, recorded / "checkpoint", ELSEWHERE)
+    relocate(checkpoint, recorded / "checkpoint", LocalFolder(ELSEWHERE))
     with closing(sqlite3.connect(folder / "catalog.db")) as stored:
         (recorded / "catalog.sql").write_text("\n".join(stored.iterdump()) + "\n", encoding="utf-8")
     shutil.make_archive(str(archive), "zip", recorded)

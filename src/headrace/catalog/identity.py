@@ -94,7 +94,7 @@ def bind(catalog: OrganizationRecord, directory: Path, *, adopt: bool) -> None:
             f"found {stored.directory if stored else 'a new one'} at {directory}",
             hint="Check --data-dir and HEADRACE_CATALOG_URL. If that directory is lost, "
             "HEADRACE_ADOPT_DATA_DIR=true starts with this one: queries then start without their "
-            "checkpoints, and views without their rows.",
+            "checkpoints, unless these are in S3, and views without their rows.",
         )
     if stored is None:
         stored = Identity(str(uuid.uuid4()), organization.id)

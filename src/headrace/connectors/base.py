@@ -314,6 +314,7 @@ class StoreDescriptor:
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
     machine, or were never tried elsewhere.
+    `remote_checkpoints`: queries over its entities keep nothing beside their checkpoint but small files, so that it may be in S3.
     `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
     """
 
@@ -344,6 +345,7 @@ class StoreDescriptor:
     jars: str | None = None
     client_label: str | None = None
     on_clusters: Literal["java", "python"] | None = None
+    remote_checkpoints: bool = False
     dataset_namespace: Callable[[Mapping[str, str]], str] | None = None
 
     @property

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from headrace.connectors.checkpoint_bucket import SCHEME, Login, driver_login, folder_at
 from headrace.core.atomic_file import write_atomically
 
 INTERACTIVE = "interactive-"
@@ -17,7 +19,7 @@ INTERACTIVE = "interactive-"
 class CheckpointStore(Protocol):
     """A folder of a checkpoint, or of several. Names of files are relative to it, with slashes.
 
-    All methods block. A local folder raises OSError, a store elsewhere HeadraceError.
+    All methods block. A local folder raises OSError; a store elsewhere raises HeadraceError, within a bounded time.
     """
 
     @property
@@ -53,8 +55,17 @@ class CheckpointStore(Protocol):
         """Delete the folder and all that is in it; do nothing if it is missing."""
         ...
 
+    def reading(self, beside: Path) -> AbstractContextManager[Path]:
+        """Yield the folder on this machine, to be read: of a store elsewhere a temporary copy in the folder `beside`."""
+        ...
+
+    def writing(self, beside: Path) -> AbstractContextManager[Path]:
+        """Yield a folder on this machine, whose files are the folder afterwards: of a store elsewhere a temporary one in `beside`, which is
+        uploaded. After an exception nothing is left."""
+        ...
+
     def local(self) -> Path:
-        """Return the folder on this machine, for what needs files there. Raises UserError 0A000 for a store elsewhere."""
+        """Return the folder on this machine, for what keeps files there. Raises UserError 0A000 for a store elsewhere."""
         ...
 
 
@@ -95,12 +106,29 @@ class LocalFolder:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
+    @contextmanager
+    def reading(self, beside: Path) -> Iterator[Path]:  # noqa: ARG002 - nothing is temporary
+        yield self.path
+
+    @contextmanager
+    def writing(self, beside: Path) -> Iterator[Path]:  # noqa: ARG002 - nothing is temporary
+        try:
+            yield self.path
+        except BaseException:
+            self.remove()
+            raise
+
     def local(self) -> Path:
         return self.path
 
 
-def store_at(address: str) -> CheckpointStore:
-    """Return the store of an address, as `CheckpointStore.uri` returns it."""
+def store_at(address: str, login: Login | None = None) -> CheckpointStore:
+    """Return the store of an address, as `CheckpointStore.uri` returns it.
+
+    `login` is that of S3; None: that in the environment of this process, a driver.
+    """
+    if address.startswith(SCHEME):
+        return folder_at(address, login or driver_login())
     return LocalFolder(Path(address))
 
 

@@ -53,13 +53,29 @@ def _egress(value: object) -> object:
     return entries
 
 
+def _endpoint(value: object) -> object:
+    if isinstance(value, str):
+        parts = urlsplit(value)
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.hostname
+            or parts.username
+            or parts.path.strip("/")
+        ):
+            raise ValueError("expected an address such as https://minio.example.com")
+        return value.rstrip("/")
+    return value
+
+
 def _folders(value: object) -> object:
     if not isinstance(value, str):
         return value
-    folders = tuple(Path(entry.strip()) for entry in value.split(",") if entry.strip())
+    folders = tuple(entry.strip().rstrip("/") for entry in value.split(",") if entry.strip())
     for folder in folders:
-        if not folder.is_absolute():
-            raise ValueError(f"expected absolute paths such as /mnt/headrace, found {str(folder)!r}")
+        if not folder.startswith(("/", "s3://")):
+            raise ValueError(
+                f"expected absolute paths such as /mnt/headrace, or URIs such as s3://bucket/headrace, found {folder!r}"
+            )
     return folders
 
 
@@ -153,8 +169,8 @@ class Settings(BaseSettings):
     adopt_data_dir: bool = Field(
         False,
         description="Start with a new data directory although the catalog belongs to a lost one. Queries "
-        "then start without their checkpoints, and views without their rows. Set it for one "
-        "start only.",
+        "then start without their checkpoints, unless these are in S3, and views without their rows. Set it "
+        "for one start only.",
     )
     aside_days: int = Field(
         7,
@@ -302,12 +318,25 @@ class Settings(BaseSettings):
             "Python version, with this release of Headrace. Without it, tasks on a cluster cannot run Python."
         ),
     )
-    checkpoint_folders: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_folders)] = Field(
+    checkpoint_folders: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_folders)] = Field(
         (),
         description=(
-            "Folders, separated by commas, in which compute pools on a Spark cluster may keep checkpoints: "
-            "mounts that this machine and all workers share under the same path."
+            "Places, separated by commas, in which compute pools may keep checkpoints: folders of S3, such as "
+            "`s3://bucket/headrace`, and, for pools on a Spark cluster, mounts that this machine and all workers "
+            "share under the same path."
         ),
+    )
+    checkpoint_s3_endpoint: Annotated[str | None, BeforeValidator(_endpoint)] = Field(
+        None,
+        description="Address of the S3 service of checkpoints, such as `https://minio.example.com`, if it is not AWS.",
+    )
+    checkpoint_s3_region: str = Field("us-east-1", description="Region of the buckets of checkpoints.")
+    checkpoint_s3_access_key_id: str | None = Field(
+        None,
+        description="Id of the access key for the buckets of checkpoints; without one, the identity under which the server runs on AWS.",
+    )
+    checkpoint_s3_secret_access_key: SecretStr | None = Field(
+        None, description="The secret of that access key."
     )
     driver_port: int | None = Field(
         None,
@@ -509,6 +538,11 @@ class Settings(BaseSettings):
         return self.queue_queries and self.queries_per_slot_max > 0
 
     @property
+    def checkpoint_mounts(self) -> tuple[Path, ...]:
+        """The folders of `checkpoint_folders`, without those of S3."""
+        return tuple(Path(place) for place in self.checkpoint_folders if place.startswith("/"))
+
+    @property
     def durable_dir(self) -> Path:
         """The folder of what a server that takes over continues from: that of all servers, or the data directory."""
         return (self.shared_dir or self.data_dir).resolve()
@@ -543,6 +577,7 @@ SECRETS = tuple(
         "CATALOG_URL",
         "CATALOG_KEY",
         "SPARK_SECRET",
+        "CHECKPOINT_S3_SECRET_ACCESS_KEY",
         "OIDC_CLIENT_SECRET",
         "VIEWS_PASSWORD",
     )

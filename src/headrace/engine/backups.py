@@ -24,6 +24,8 @@ from headrace.catalog.identity import FILE as IDENTITY_FILE
 from headrace.catalog.keys import KEY_FILE
 from headrace.catalog.objects import Query, Relation, RelationKind, Savepoint
 from headrace.catalog.storage import FILE as CATALOG_FILE
+from headrace.connectors.checkpoint_bucket import SCHEME
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.marks import RESUMED, WRITER
 from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
@@ -94,15 +96,20 @@ class Backups:
     def _refuse_shared_checkpoints(self) -> None:
         """Raise UserError 0A000 for queries with checkpoints elsewhere: a restored server would write to the same ones as this server."""
         shared = {
-            pool.name for pool in self._catalog.compute_pools() if CHECKPOINTS_SPEC.name in pool.properties
+            pool.name: pool.properties[CHECKPOINTS_SPEC.name]
+            for pool in self._catalog.compute_pools()
+            if CHECKPOINTS_SPEC.name in pool.properties
         }
-        pools = sorted({query.compute_pool for query in self._catalog.queries()} & shared)
+        pools = sorted({query.compute_pool for query in self._catalog.queries()} & shared.keys())
         if pools:
+            in_s3 = shared[pools[0]].startswith(SCHEME)
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"queries of the compute pool {pools[0]!r} have their checkpoints in the folder of '{CHECKPOINTS_SPEC.name}', which this "
                 "statement does not copy",
-                hint="STOP the pool, remove that property with UPDATE COMPUTE_POOL, and repeat the statement.",
+                hint="What is in S3 outlives the machine: back up the database of HEADRACE_CATALOG_URL by its own means."
+                if in_s3
+                else "STOP the pool, remove that property with UPDATE COMPUTE_POOL, and repeat the statement.",
             )
 
     async def _write(self, folder: Path, views: DuckDbViews) -> Backup:
@@ -199,7 +206,7 @@ def _separate(checkpoint: Path) -> None:
     """Let the query of a copy be another writer than the original, which writes on."""
     word = f"restored-{uuid.uuid4().hex[:8]}"
     for part in parts_of(checkpoint):
-        if (last := border(part)) is not None:
+        if (last := border(LocalFolder(part))) is not None:
             write_atomically(part / WRITER, word)
             write_atomically(part / RESUMED, str(last.batch))
 

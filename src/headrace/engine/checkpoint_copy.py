@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
 from headrace.connectors.marks import RESUMED
 from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -36,7 +37,7 @@ _VERSIONED = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
 _SST_FOLDER = "SSTs"
 _OPERATORS = ("_metadata", "v2")
 """The folder of the descriptions of an operator, in which Spark writes whole paths."""
-_OWN_PATH = re.compile(rb'"file:[^"]*(/state/\d+/_stateSchema/[^"]*|/spool/[^"/]*/[^"/]*)"')
+_OWN_PATH = re.compile(rb'"(?:file|s3):[^"]*(/state/\d+/_stateSchema/[^"]*|/spool/[^"/]*/[^"/]*)"')
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class Border:
     is_interrupted: bool
 
 
-def border(checkpoint: Path) -> Border | None:
+def border(checkpoint: CheckpointStore) -> Border | None:
     """Return the last batch that a query has finished; None if it has finished none."""
-    finished, planned = _newest(checkpoint / "commits"), _newest(checkpoint / "offsets")
+    finished, planned = _newest(checkpoint, "commits"), _newest(checkpoint, "offsets")
     return None if finished is None else Border(finished, planned is not None and planned > finished)
 
 
@@ -61,12 +62,12 @@ def parts_of(checkpoint: Path) -> list[Path]:
 
 def has_batch(checkpoint: Path) -> bool:
     """Return True if the folder of a query contains a finished batch."""
-    return any(border(part) is not None for part in parts_of(checkpoint))
+    return any(border(LocalFolder(part)) is not None for part in parts_of(checkpoint))
 
 
 def newest_batch(checkpoint: Path) -> int:
     """Return the newest batch that a checkpoint has planned; -1 without one."""
-    newest = _newest(checkpoint / "offsets")
+    newest = _newest(LocalFolder(checkpoint), "offsets")
     return -1 if newest is None else newest
 
 
@@ -83,8 +84,8 @@ def copy_whole(checkpoint: Path, target: Path) -> None:
             shutil.copyfile(source, copied)
 
 
-def relocate(checkpoint: Path, target: Path, final: Path) -> None:
-    """Copy a checkpoint, whose query continues in the folder `final`, file by file. Raises OSError."""
+def relocate(checkpoint: Path, target: Path, final: CheckpointStore) -> None:
+    """Copy a checkpoint, whose query continues in the place `final`, file by file. Raises OSError."""
     for source in _files(checkpoint):
         name = source.relative_to(checkpoint)
         copied = target / name
@@ -95,11 +96,15 @@ def relocate(checkpoint: Path, target: Path, final: Path) -> None:
             shutil.copyfile(source, copied)
 
 
-def move_copy(checkpoint: Path, target: Path) -> None:
-    """Copy the checkpoint of a query that does not run to the folder in which it continues. Raises OSError."""
-    for part in parts_of(checkpoint):
-        moved = target / part.relative_to(checkpoint)
-        relocate(part, moved, moved)
+def move_copy(source: CheckpointStore, target: CheckpointStore, beside: Path) -> None:
+    """Copy the checkpoint of a query that does not run to the place in which it continues. Temporary copies are in the folder `beside`.
+
+    Raises OSError, and HeadraceError as S3Folder.
+    """
+    with source.reading(beside) as checkpoint, target.writing(beside) as folder:
+        for part in parts_of(checkpoint):
+            name = part.relative_to(checkpoint)
+            relocate(part, folder / name, target.at(*name.parts))
 
 
 def copy_checkpoint(checkpoint: Path, target: Path, batch: int, plan: SparkPlan) -> None:
@@ -125,21 +130,19 @@ def copy_checkpoint(checkpoint: Path, target: Path, batch: int, plan: SparkPlan)
         _link(source, target / source.relative_to(checkpoint))
 
 
-def place_checkpoint(copy: Path, checkpoint: Path, batch: int) -> None:
-    """Let a new query continue from a copy that was taken after a batch. Raises OSError, and then leaves nothing."""
-    try:
-        _place(copy, checkpoint, batch)
-    except BaseException:
-        shutil.rmtree(checkpoint, ignore_errors=True)
-        raise
+def place_checkpoint(copy: Path, final: CheckpointStore, batch: int) -> None:
+    """Let a new query continue from a copy that was taken after a batch. Raises OSError, and HeadraceError as S3Folder; then nothing is
+    left."""
+    with final.writing(copy.parent) as checkpoint:
+        _place(copy, checkpoint, final, batch)
 
 
-def _place(copy: Path, checkpoint: Path, batch: int) -> None:
+def _place(copy: Path, checkpoint: Path, final: CheckpointStore, batch: int) -> None:
     for source in _files(copy):
         target = checkpoint / source.relative_to(copy)
         target.parent.mkdir(parents=True, exist_ok=True)
         if _names_paths(source):
-            _write_moved(source, target, checkpoint)
+            _write_moved(source, target, final)
         elif source.relative_to(copy).parts[0] == _STATE:
             _link(source, target)
         else:
@@ -154,10 +157,10 @@ def _names_paths(file: Path) -> bool:
     return file.parts[-3:-1] == _OPERATORS or file.parts[-3:-2] == _SOURCES[:1]
 
 
-def _write_moved(source: Path, target: Path, checkpoint: Path) -> None:
+def _write_moved(source: Path, target: Path, final: CheckpointStore) -> None:
     """Copy a file that names files of its checkpoint, with the paths that these have in another checkpoint."""
-    folder = str(checkpoint).encode()
-    target.write_bytes(_OWN_PATH.sub(lambda path: b'"file:%b%b"' % (folder, path[1]), source.read_bytes()))
+    folder = (f"file:{final.uri}" if isinstance(final, LocalFolder) else final.uri).encode()
+    target.write_bytes(_OWN_PATH.sub(lambda path: b'"%b%b"' % (folder, path[1]), source.read_bytes()))
 
 
 def no_batch(query_id: str) -> UserError:
@@ -184,8 +187,8 @@ def copy_failure(error: OSError) -> HeadraceError:
     )
 
 
-def _newest(log: Path) -> int | None:
-    return max((int(path.name) for path in log.glob("*") if path.name.isdecimal()), default=None)
+def _newest(checkpoint: CheckpointStore, log: str) -> int | None:
+    return max((int(name) for name in checkpoint.names(log) if name.isdecimal()), default=None)
 
 
 def _copy_logs(checkpoint: Path, target: Path, batch: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from headrace.catalog.objects import Query
-from headrace.connectors.checkpoint_store import INTERACTIVE, CheckpointStore, LocalFolder, folders_of
+from headrace.connectors.checkpoint_store import INTERACTIVE, CheckpointStore, LocalFolder
 from headrace.connectors.marks import WRITER
 from headrace.engine.checkpoint_copy import copy_failure, move_copy
 
@@ -21,17 +21,19 @@ def folder_name(query: Query) -> str:
     return f"{query.id}.{query.incarnation}" if query.incarnation else query.id
 
 
-def copy_checkpoints(query_ids: Collection[str], source: CheckpointStore, target: CheckpointStore) -> None:
-    """Copy the folders of queries that do not run from one folder to another.
+def copy_checkpoints(
+    query_ids: Collection[str], source: CheckpointStore, target: CheckpointStore, beside: Path
+) -> None:
+    """Copy the folders of queries that do not run from one place to another. Temporary copies are in the folder `beside`.
 
-    Raises UserError XX001, ExternalError 53000 as `copy_failure`, and then leaves nothing of use.
+    Raises UserError XX001, ExternalError 53000 as `copy_failure`, and HeadraceError as S3Folder; what is left is then of no use.
     """
     # What an earlier move left is not to be continued.
     remove_checkpoints(query_ids, target)
     try:
-        for query_id in query_ids:
-            for path in folders_of(query_id, source.local()):
-                move_copy(path, target.local() / path.name)
+        for name in source.names("") if query_ids else ():
+            if name.startswith(tuple(query_ids)):
+                move_copy(source.at(name), target.at(name), beside)
     except OSError as error:
         raise copy_failure(error) from error
 
@@ -64,9 +66,15 @@ class Checkpoints:
         """Return True if the folder of a continuous query, in its present incarnation, is there."""
         return self.store(query).exists()
 
-    def new_path(self, query_id: str, pool: str) -> Path:
-        """Return the folder of a continuous query of a pool that is to be created."""
-        return self._of(pool).at(query_id).local()
+    def new(self, query_id: str, pool: str) -> CheckpointStore:
+        """Return the place of a continuous query of a pool that is to be created."""
+        return self._of(pool).at(query_id)
+
+    def copy_path(self, checkpoint: CheckpointStore, query_id: str) -> Path:
+        """Return the folder for a copy from which a query continues: on the disk of its checkpoint, so that files are linked, if it has
+        one."""
+        folder = checkpoint.path.parent if isinstance(checkpoint, LocalFolder) else self._folder
+        return folder / f"{query_id}.copy"
 
     def prepare(self, query: Query) -> CheckpointStore:
         """Return the place of a query that is to start. Raises ExternalError 53000.
@@ -83,12 +91,17 @@ class Checkpoints:
         return store
 
     def folders(self) -> list[str]:
-        """Return the folders that contain the checkpoints of the queries of all compute pools."""
-        return [str(self._folder), *(str(store.local()) for store in self._elsewhere().values())]
+        """Return the folders that contain the checkpoints of the queries of all compute pools, without those in S3."""
+        return [
+            str(self._folder),
+            *(str(store.path) for store in self._elsewhere().values() if isinstance(store, LocalFolder)),
+        ]
 
     def temporary(self, query_id: str, pool: str) -> CheckpointStore:
-        """Return the place of an interactive query, which is worthless after its end."""
-        return self._of(pool).at(f"{INTERACTIVE}{query_id}")
+        """Return the place of an interactive query, which is worthless after its end, and so never in S3."""
+        store = self._of(pool)
+        store = store if isinstance(store, LocalFolder) else LocalFolder(self._folder)
+        return store.at(f"{INTERACTIVE}{query_id}")
 
     def remove(self, query_id: str) -> None:
         """Delete the folders of a continuous query that is never to run again, if there are any."""
@@ -113,7 +126,7 @@ class Checkpoints:
                 aside.mkdir(exist_ok=True)
                 path.rename(aside / f"{int(time.time())}-{path.name}")
         for store in self._elsewhere().values():
-            for name in store.names(""):
+            for name in store.names("") if isinstance(store, LocalFolder) else ():
                 if name.startswith(INTERACTIVE):
                     store.at(name).remove()
         for path in aside.glob("*"):

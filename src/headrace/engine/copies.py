@@ -32,7 +32,8 @@ class Copies:
         """Copy the checkpoint of a query at a batch border into a folder that does not exist, and return the border. With `hold` a query
         that runs begins no batch afterwards, since it is to be stopped.
 
-        Raises UserError 3E003 for a query that has not finished a batch, 57014 if its batch does not end in time; and OSError.
+        Raises UserError 3E003 for a query that has not finished a batch, 57014 if its batch does not end in time; OSError, and
+        HeadraceError as S3Folder.
         """
         answer = await self._of_driver(query, target, hold)
         if answer is None or not answer.is_running:
@@ -109,13 +110,14 @@ class Copies:
 
     def is_interrupted(self, query: Query) -> bool:
         """Return True if a query that does not run has begun a batch that it did not finish."""
-        last = border(self._checkpoints.path(query))
+        last = border(self._checkpoints.store(query))
         return last is not None and last.is_interrupted
 
     def _at_rest(self, query: Query, target: Path) -> Border:
-        checkpoint = self._checkpoints.path(query)
-        last = border(checkpoint)
+        store = self._checkpoints.store(query)
+        last = border(store)
         if last is None:
             raise no_batch(query.id)
-        copy_checkpoint(checkpoint, target, last.batch, SparkPlan.from_json(query.plan))
+        with store.reading(target.parent) as checkpoint:
+            copy_checkpoint(checkpoint, target, last.batch, SparkPlan.from_json(query.plan))
         return last

@@ -15,7 +15,7 @@ import structlog
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import ComputePool, Language, PoolIntent, Query, QueryState, RelationKind
-from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, store_at
 from headrace.connectors.egress import Egress
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.resultset import ResultColumn
@@ -34,6 +34,7 @@ from headrace.engine.interactive import InteractiveQueries
 from headrace.engine.launch import DRIVER_COMMAND
 from headrace.engine.metrics import QueryMetrics
 from headrace.engine.metrics_history import MetricsHistory
+from headrace.engine.pool_properties import login
 from headrace.engine.pools import Connection, DriverProcess
 from headrace.engine.protocol import (
     Ack,
@@ -100,7 +101,7 @@ class Engine:
         )
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
         self._backups = Backups(settings.data_dir.resolve(), catalog, self._copies, self.views)
-        self._savepoints = Savepoints(settings.durable_dir / "savepoints")
+        self._savepoints = Savepoints(settings.durable_dir / "savepoints", self._buckets)
         self.history = MetricsHistory(
             settings.data_dir.resolve() / "metrics.sqlite", hours=settings.metrics_hours
         )
@@ -165,14 +166,18 @@ class Engine:
         """Delete the checkpoints of terminated queries that can never be restarted: their sink was dropped."""
         for query_id in query_ids:
             self._supervisor.forget(query_id)
-            await asyncio.to_thread(self._checkpoints.remove, query_id)
+            try:
+                await asyncio.to_thread(self._checkpoints.remove, query_id)
+            except HeadraceError as error:
+                log.warning("checkpoint_not_removed", query=query_id, reason=error.message)
 
     async def copy_checkpoints(
         self, queries: Collection[Query], before: ComputePool, after: ComputePool
     ) -> None:
-        """Copy the checkpoints of queries that do not run to the folder that their pool is to have. Raises as `copy_checkpoints`."""
+        """Copy the checkpoints of queries that do not run to the place that their pool is to have. Raises as `copy_checkpoints`."""
         stores = self._checkpoint_store(before), self._checkpoint_store(after)
-        await asyncio.to_thread(copy_checkpoints, [query.id for query in queries], *stores)
+        beside = self._settings.durable_dir / "checkpoints"
+        await asyncio.to_thread(copy_checkpoints, [query.id for query in queries], *stores, beside)
 
     async def remove_checkpoints(self, queries: Collection[Query], pool: ComputePool) -> None:
         """Remove the checkpoints of queries from the folder that their pool had."""
@@ -184,7 +189,7 @@ class Engine:
         shared = pool_resources(pool, self._settings).place.checkpoints
         if shared is None:
             return LocalFolder(self._settings.durable_dir / "checkpoints")
-        return LocalFolder(shared / self._catalog.organization().id)
+        return store_at(shared, login(self._settings)).at(self._catalog.organization().id)
 
     def _shared_stores(self) -> dict[str, CheckpointStore]:
         """Return the places of checkpoints of the pools that do not use the server's."""
@@ -193,6 +198,10 @@ class Engine:
             for pool in self._catalog.compute_pools()
             if pool_resources(pool, self._settings).place.checkpoints is not None
         }
+
+    def _buckets(self) -> list[CheckpointStore]:
+        """Return the places in S3 that have savepoints of the queries of their pools."""
+        return [store for store in self._shared_stores().values() if not isinstance(store, LocalFolder)]
 
     async def take_savepoint(
         self, identifier: str, query: Query, facts: Mapping[str, Any], *, hold: bool = False
@@ -209,7 +218,9 @@ class Engine:
                 self._copies.copy(query, target, hold=hold), loop
             ).result()
 
-        return await asyncio.to_thread(self._savepoints.take, identifier, facts, copy)
+        store = self._shared_stores().get(query.compute_pool)
+        bucket = None if isinstance(store, LocalFolder) else store
+        return await asyncio.to_thread(self._savepoints.take, identifier, facts, copy, bucket)
 
     async def savepoint_manifest(self, identifier: str) -> Manifest:
         """Return the manifest of a savepoint in the folder of savepoints. Raises UserError 3D024, 0A000 and XX001, as
@@ -230,23 +241,31 @@ class Engine:
 
     async def drop_savepoint(self, identifier: str) -> None:
         """Delete the files of a savepoint."""
-        await asyncio.to_thread(self._savepoints.remove, identifier)
+        await asyncio.to_thread(self._remove_savepoint, identifier)
+
+    def _remove_savepoint(self, identifier: str) -> None:
+        try:
+            self._savepoints.remove(identifier)
+        except HeadraceError as error:
+            log.warning("savepoint_not_removed", id=identifier, reason=error.message)
 
     async def take_backup(self) -> Backup:
-        """Write a backup of the data directory while the queries run. Raises as `Backups.take` does."""
+        """Write a backup of the data directory while the queries run. Raises as `Backups.take` and `Savepoints.fetch` do."""
+        for savepoint in self._catalog.savepoints.all():
+            await asyncio.to_thread(self._savepoints.fetch, savepoint.id)
         return await self._backups.take()
 
     async def continue_from_savepoint(self, identifier: str, query_id: str, pool: str) -> None:
         """Let a new query of a pool continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError 53000, as
         `Savepoints.restore` does."""
-        checkpoint = self._checkpoints.new_path(query_id, pool)
+        checkpoint = self._checkpoints.new(query_id, pool)
         await asyncio.to_thread(self._savepoints.restore, identifier, checkpoint)
 
     async def continue_from_query(self, earlier: Query, query_id: str, pool: str) -> None:
         """Let a new query of a pool continue from the checkpoint of a query that has ended. Raises UserError 3E003, XX001; ExternalError
         53000."""
-        checkpoint = self._checkpoints.new_path(query_id, pool)
-        copy = checkpoint.with_name(f"{checkpoint.name}.copy")
+        checkpoint = self._checkpoints.new(query_id, pool)
+        copy = self._checkpoints.copy_path(checkpoint, query_id)
         try:
             last = await self._copies.copy(earlier, copy)
             await asyncio.to_thread(place_checkpoint, copy, checkpoint, last.batch)
@@ -407,7 +426,7 @@ class Engine:
         for savepoint in self._catalog.savepoints.all():
             if savepoint.expires_at is not None and savepoint.expires_at <= now:
                 self._catalog.drop(savepoint)
-                self._savepoints.remove(savepoint.id)
+                self._remove_savepoint(savepoint.id)
                 log.info("savepoint_expired", name=savepoint.name, id=savepoint.id)
 
     async def _sample_always(self) -> None:

@@ -20,6 +20,7 @@ import psutil
 import structlog
 
 from headrace.core.settings import SECRETS, Settings
+from headrace.engine.pool_properties import login
 from headrace.engine.protocol import (
     DRIVER_FAILED,
     FRAME_BYTES_MAX,
@@ -194,10 +195,12 @@ class DriverLaunch:
         return process
 
     def _environment(self) -> dict[str, str]:
-        """Return our environment without secrets, but with a cluster's, since a command line can be read by everybody."""
+        """Return our environment without secrets, but with those of a cluster and of a bucket of checkpoints, since a command line can be
+        read by everybody."""
         inherited = {name: value for name, value in os.environ.items() if name not in SECRETS}
         secret = self._settings.spark_secret
-        return inherited | ({"HEADRACE_SPARK_SECRET": secret.get_secret_value()} if secret else {})
+        bucket = login(self._settings).variables() if self._given.place.is_remote else {}
+        return inherited | bucket | ({"HEADRACE_SPARK_SECRET": secret.get_secret_value()} if secret else {})
 
     def _socket_folder(self) -> Path:
         """Return a new folder that only this user may enter, with a path short enough for a socket in it."""
@@ -226,7 +229,7 @@ def driver_options(
         "driver_host": settings.driver_host,
         "worker_python": settings.worker_python and str(settings.worker_python),
         "cluster": given.place.cluster and asdict(given.place.cluster),
-        "checkpoints": str(given.place.checkpoints or settings.durable_dir / "checkpoints"),
+        "checkpoints": given.place.checkpoints or str(settings.durable_dir / "checkpoints"),
         "driver_memory_mb": given.heap_mb,
         "shuffle_partitions": settings.shuffle_partitions,
         "small_batch_records": settings.small_batch_records,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from headrace.connectors.checkpoint_bucket import SCHEME, Login, folder_at
 from headrace.connectors.egress import Egress
 from headrace.connectors.hosts import check_listening
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -50,6 +51,8 @@ def _master(text: str) -> str:
 
 
 def _folder(text: str) -> str:
+    if text.strip().startswith(SCHEME):
+        return folder_at(text.strip(), Login()).uri
     path = Path(unquote(text.strip().removeprefix("file:")))
     is_file = text.strip().startswith("file:") and path.is_absolute() and "\0" not in str(path)
     if not is_file or ".." in path.parts:
@@ -101,9 +104,12 @@ MEMORY = PropertySpec(
 )
 CHECKPOINTS = PropertySpec(
     "compute_pool.checkpoints",
-    PropertyType("file:/path, a folder that the server and all workers share", _folder),
+    PropertyType(
+        "s3://bucket/folder, or file:/path, a folder that the server and all workers share", _folder
+    ),
     Scope.POOL,
-    "of a cluster: `file:` and a folder, in one of `HEADRACE_CHECKPOINT_FOLDERS`, which the server and all workers see under this path",
+    "`s3://bucket/folder`, or, of a cluster, `file:` and a folder that the server and all workers see under this path; in one of "
+    "`HEADRACE_CHECKPOINT_FOLDERS`",
     default="`checkpoints` in the server's data directory",
 )
 SPARK = PropertySpec(
@@ -113,8 +119,8 @@ SPARK = PropertySpec(
     "of a cluster: a setting of Spark, one of those below",
     open=True,
 )
-_OF_CLUSTER = (EXECUTORS, EXECUTORS_MIN, EXECUTORS_MAX, CORES, MEMORY, CHECKPOINTS, SPARK)
-PLACE = (MASTER, *_OF_CLUSTER)
+_OF_CLUSTER = (EXECUTORS, EXECUTORS_MIN, EXECUTORS_MAX, CORES, MEMORY, SPARK)
+PLACE = (MASTER, *_OF_CLUSTER, CHECKPOINTS)
 
 SPARK_SETTINGS: Mapping[str, PropertyType[str]] = {
     "executor.heartbeatInterval": _TIME,
@@ -154,15 +160,20 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Place:
-    """Spark master of a pool, the folder of its checkpoints (None: the server's), and its executors.
+    """Spark master of a pool, the address of its checkpoints as in `CheckpointStore.uri` (None: the server's), and its executors.
 
     `cluster` is None on the server's machine, and on the cluster of HEADRACE_SPARK_MASTER for a pool without properties of its own, which
     takes all slots of that cluster.
     """
 
     master: str
-    checkpoints: Path | None = None
+    checkpoints: str | None = None
     cluster: Cluster | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        """True if the checkpoints are in S3."""
+        return self.checkpoints is not None and self.checkpoints.startswith(SCHEME)
 
 
 def is_cluster(master: str) -> bool:
@@ -178,16 +189,11 @@ def is_kubernetes(master: str) -> bool:
 def place_of(properties: Mapping[str, str], master: str) -> Place:
     """Return the place that stored properties of a pool mean; `master` is that of a pool without one."""
     master = properties.get(MASTER.name, master)
+    uri = properties.get(CHECKPOINTS.name)
+    checkpoints = uri.removeprefix("file:") if uri else None
     if not is_cluster(master):
-        return Place(master)
-    folder = properties.get(CHECKPOINTS.name)
-    checkpoints = Path(folder.removeprefix("file:")) if folder else None
-    if not any(
-        spec.matches_name(name)
-        for spec in (MASTER, *_OF_CLUSTER)
-        for name in properties
-        if spec is not CHECKPOINTS
-    ):
+        return Place(master, checkpoints)
+    if not any(spec.matches_name(name) for spec in (MASTER, *_OF_CLUSTER) for name in properties):
         return Place(master, checkpoints)
     settings = [
         (f"spark.{name.removeprefix(SPARK.name)}", text)
@@ -237,14 +243,16 @@ def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
         )
     _check_executors(texts, reader)
     if CHECKPOINTS.name in texts:
-        _check_folder(texts[CHECKPOINTS.name], reader, settings)
+        _check_place(texts[CHECKPOINTS.name], master, reader, settings)
     return texts
 
 
 def _check_kubernetes(texts: Mapping[str, str], reader: PropertyReader, settings: Settings) -> None:
     """Raise UserError 3D021 for a setting of the server or a property that pods need, 0A000 for bounds of executors."""
-    needed = ("driver_port", "driver_server", "kubernetes_image", "kubernetes_claim", "checkpoint_folders")
-    missing = [f"HEADRACE_{name.upper()}" for name in needed if getattr(settings, name) in (None, ())]
+    needed = ("driver_port", "driver_server", "kubernetes_image", "kubernetes_claim")
+    missing = [f"HEADRACE_{name.upper()}" for name in needed if getattr(settings, name) is None]
+    if not settings.checkpoint_mounts:
+        missing.append("HEADRACE_CHECKPOINT_FOLDERS")
     if missing:
         raise UserError(
             SqlState.MISSING_PARAMETER,
@@ -256,7 +264,7 @@ def _check_kubernetes(texts: Mapping[str, str], reader: PropertyReader, settings
         raise UserError(
             SqlState.MISSING_PARAMETER,
             f"a compute pool on Kubernetes requires '{CHECKPOINTS.name}'",
-            hint=f"Set it to a folder of the claim {settings.kubernetes_claim}, such as 'file:{settings.checkpoint_folders[0]}'.",
+            hint=f"Set it to a folder of the claim {settings.kubernetes_claim}, such as 'file:{settings.checkpoint_mounts[0]}'.",
             span=reader.span(MASTER),
         )
     if EXECUTORS_MAX.name in texts:
@@ -318,19 +326,50 @@ def _check_executors(texts: Mapping[str, str], reader: PropertyReader) -> None:
         )
 
 
-def _check_folder(uri: str, reader: PropertyReader, settings: Settings) -> None:
-    """Raise UserError 3D008 unless the folder exists, below one that the operator allows: the server writes to it as its own user."""
-    folder = Path(uri.removeprefix("file:"))
-    allowed = [Path(root).resolve() for root in settings.checkpoint_folders]
-    if not any(folder.resolve().is_relative_to(root) for root in allowed):
+def _check_place(uri: str, master: str, reader: PropertyReader, settings: Settings) -> None:
+    """Raise UserError 3D008 unless the place is below one that the operator allows, since the server writes to it as its own user, and, for
+    a folder, unless it exists and the pool is on a cluster; 0A000 for S3 on a cluster."""
+    roots = settings.checkpoint_folders
+    if uri.startswith(SCHEME):
+        allowed = [root for root in roots if root.startswith(SCHEME)]
+        is_allowed = any(f"{uri}/".startswith(f"{root}/") for root in allowed)
+    else:
+        allowed = [str(Path(root).resolve()) for root in roots if not root.startswith(SCHEME)]
+        folder = Path(uri.removeprefix("file:"))
+        is_allowed = any(folder.resolve().is_relative_to(root) for root in allowed)
+    if not is_allowed:
+        places = f"a place in {' or '.join(allowed)}"
         raise reader.bad(
-            CHECKPOINTS,
-            f"a folder in {' or '.join(map(str, allowed))}"
-            if allowed
-            else "left out: HEADRACE_CHECKPOINT_FOLDERS allows none",
+            CHECKPOINTS, places if allowed else "left out: HEADRACE_CHECKPOINT_FOLDERS allows none"
         )
-    if not folder.is_dir():
+    if uri.startswith(SCHEME):
+        if is_cluster(master):
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "compute pools on a Spark cluster cannot keep their checkpoints in S3 yet",
+                hint="Use a folder that the server and all workers share, or a pool on the server's machine.",
+                span=reader.span(CHECKPOINTS),
+            )
+    elif not is_cluster(master):
+        raise reader.bad(CHECKPOINTS, f"s3://bucket/folder, since the master is {master}")
+    elif not folder.is_dir():
         raise reader.bad(CHECKPOINTS, "a folder that exists on the server's machine")
+
+
+def login(settings: Settings) -> Login:
+    """Return the login of the server for buckets of checkpoints."""
+    secret = settings.checkpoint_s3_secret_access_key
+    return Login(
+        settings.checkpoint_s3_endpoint,
+        settings.checkpoint_s3_region,
+        settings.checkpoint_s3_access_key_id,
+        secret.get_secret_value() if secret else None,
+    )
+
+
+def check_bucket(uri: str, settings: Settings) -> None:
+    """Return if a place in S3 can keep checkpoints; blocks for some seconds at most. Raises as `S3Folder.check`."""
+    folder_at(uri, login(settings)).check()
 
 
 def check_master(master: str, egress: Egress) -> None:

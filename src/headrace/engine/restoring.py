@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace import __version__
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.backups import CHECKPOINTS, FORMAT, MANIFEST
@@ -96,4 +97,4 @@ def _restore_checkpoints(backup: Path, folder: Path, final: Path) -> None:
     for checkpoint in backup.iterdir():
         for part in parts_of(checkpoint):
             name = part.relative_to(backup)
-            relocate(part, folder / name, final / name)
+            relocate(part, folder / name, LocalFolder(final / name))

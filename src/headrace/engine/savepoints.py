@@ -2,6 +2,9 @@
 
 A savepoint is a folder with the name of its id: `manifest.json` and the copied `checkpoint`. The manifest is written last, so that a
 folder without one is half written. It contains all that the catalog knows about the savepoint, so that another server can use it.
+
+The savepoint of a query whose checkpoint is in S3 is there too, in `savepoints/` of its pool: it is downloaded when it is used on a machine
+that lacks it. ADR 87.
 """
 
 from __future__ import annotations
@@ -9,21 +12,23 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.connectors.checkpoint_store import CheckpointStore
 from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
+from headrace.engine.checkpoint_copy import Border, copy_failure, copy_whole, place_checkpoint
 from headrace.engine.digests import digests
 
 FORMAT = 1
 """Version of the folder's layout. A later release reads all earlier ones."""
 _MANIFEST = "manifest.json"
 _CHECKPOINT = "checkpoint"
+_BUCKET_FOLDER = "savepoints"
 _HALF_WRITTEN_S = 3600
 
 
@@ -47,20 +52,33 @@ Copy = Callable[[Path], Border]
 
 
 class Savepoints:
-    """The savepoints under `folder`. All methods block; a full disk or a missing right is an ExternalError 53000."""
+    """The savepoints under `folder`, and in the buckets that `buckets` returns.
 
-    def __init__(self, folder: Path) -> None:
+    All methods block; a full disk or a missing right is an ExternalError 53000, and an error of a bucket is as of S3Folder.
+    """
+
+    def __init__(
+        self, folder: Path, buckets: Callable[[], Collection[CheckpointStore]] = tuple[CheckpointStore]
+    ) -> None:
         self._folder = folder
+        self._buckets = buckets
 
-    def take(self, identifier: str, facts: Mapping[str, Any], copy: Copy) -> Manifest:
-        """Let `copy` copy a checkpoint, and complete it to a savepoint. If it fails, nothing is left."""
+    def take(
+        self, identifier: str, facts: Mapping[str, Any], copy: Copy, bucket: CheckpointStore | None = None
+    ) -> Manifest:
+        """Let `copy` copy a checkpoint, and complete it to a savepoint, also in `bucket`. If it fails, nothing is left on this machine."""
         folder = self._folder / identifier
         try:
             folder.mkdir(parents=True)
             last = copy(folder / _CHECKPOINT)
             manifest = Manifest(last.batch, last.is_interrupted, facts, digests(folder / _CHECKPOINT))
-            content = {"format": FORMAT, **vars(manifest)}
-            write_atomically(folder / _MANIFEST, json.dumps(content, indent=1, ensure_ascii=False))
+            content = json.dumps({"format": FORMAT, **vars(manifest)}, indent=1, ensure_ascii=False)
+            if bucket is not None:
+                uploaded = bucket.at(_BUCKET_FOLDER, identifier)
+                with uploaded.at(_CHECKPOINT).writing(self._folder) as files:
+                    copy_whole(folder / _CHECKPOINT, files)
+                uploaded.write(_MANIFEST, content)
+            write_atomically(folder / _MANIFEST, content)
         except BaseException as error:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
@@ -68,9 +86,27 @@ class Savepoints:
             raise
         return manifest
 
+    def fetch(self, identifier: str) -> None:
+        """Download a savepoint that this machine lacks from the bucket that has it, if any does."""
+        folder = self._folder / identifier
+        if (folder / _MANIFEST).is_file():
+            return
+        for bucket in self._buckets():
+            uploaded = bucket.at(_BUCKET_FOLDER, identifier)
+            if (content := uploaded.read(_MANIFEST)) is not None:
+                try:
+                    with uploaded.at(_CHECKPOINT).reading(self._folder) as files:
+                        shutil.rmtree(folder, ignore_errors=True)
+                        copy_whole(files, folder / _CHECKPOINT)
+                    write_atomically(folder / _MANIFEST, content.decode())
+                except OSError as error:
+                    raise copy_failure(error) from error
+                return
+
     def manifest(self, identifier: str) -> Manifest:
         """Return the manifest of a savepoint. Raises UserError 3D024 without one, XX001 if it is damaged, 0A000 if it is of a later
         release."""
+        self.fetch(identifier)
         try:
             content = json.loads((self._folder / identifier / _MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -91,7 +127,7 @@ class Savepoints:
         files = {name: (size, digest) for name, (size, digest) in content.pop("files").items()}
         return Manifest(files=files, **content)
 
-    def restore(self, identifier: str, checkpoint: Path) -> Manifest:
+    def restore(self, identifier: str, checkpoint: CheckpointStore) -> Manifest:
         """Let a new query continue from a savepoint. Raises as `manifest` does, and UserError XX001 with the name of a changed file."""
         manifest, copy = self.manifest(identifier), self._folder / identifier / _CHECKPOINT
         try:
@@ -113,6 +149,8 @@ class Savepoints:
     def remove(self, identifier: str) -> None:
         """Delete the files of a savepoint."""
         shutil.rmtree(self._folder / identifier, ignore_errors=True)
+        for bucket in self._buckets():
+            bucket.at(_BUCKET_FOLDER, identifier).remove()
 
 
 def _damaged(identifier: str, name: str) -> UserError:

@@ -48,7 +48,8 @@ class Resources:
             least = cluster.executors * cluster.cores if cluster.executors_max is not None else None
             return Target(master=kind, slots=cluster.slots, slots_min=least, python=self.worker_python)
         local = _LOCAL.fullmatch(master)
-        return Target(slots=int(local[1]) if local else None)
+        slots = int(local[1]) if local else None
+        return Target(slots=slots, checkpoints="s3" if self.place.is_remote else "folder")
 
 
 def resources(size: str, settings: Settings, properties: Mapping[str, str] | None = None) -> Resources:

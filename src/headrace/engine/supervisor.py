@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import DesiredState, PoolIntent, Query, QueryState
 from headrace.catalog.state import CatalogState
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, UserError
 from headrace.core.names import printed
 from headrace.core.settings import Settings
@@ -515,6 +516,9 @@ class Supervisor:
                 raise record.excess
             state = self._catalog.snapshot()
             state.policy.refuse_query(query, state.by_id)
+            if not await self._prepared(query):
+                self.wake()
+                return
             message = self._start_message(query)
         except HeadraceError as error:
             await self._failed(query, record, error.domain, error.text(), sqlstate=error.state.value)
@@ -529,10 +533,26 @@ class Supervisor:
             record.plan, record.observed = message.plan, Observations()
             self._on_state(query, QueryState.STARTING, None)
 
-    def _start_message(self, query: Query) -> StartQuery:
+    async def _prepared(self, query: Query) -> bool:
+        """Prepare the checkpoint of a query that is to start. Return False if the query was changed while that took time."""
+        if isinstance(self._checkpoints.store(query), LocalFolder):
+            self._prepare(query)
+            return True
+        await asyncio.to_thread(self._prepare, query)
+        present = self._catalog.query(query.id)
+        return present is not None and present.should_run and present.generation == query.generation
+
+    def _prepare(self, query: Query) -> None:
+        """Prepare a checkpoint. In S3 only that of a query that was started anew is looked at here: while S3 is away, the queries of other
+        pools must not wait for it."""
         checkpoint = self._checkpoints.prepare(query)
-        if checkpoint.exists():
+        try:
             refuse_unreadable_state(json.loads(query.plan))
+        except UserError:
+            if checkpoint.exists():
+                raise
+
+    def _start_message(self, query: Query) -> StartQuery:
         try:
             plan = placed_on(SparkPlan.from_json(query.plan), self._pools.target(query.compute_pool))
         except ValidationError as error:
@@ -549,7 +569,7 @@ class Supervisor:
             query_id=query.id,
             generation=query.generation,
             plan=plan,
-            checkpoint=checkpoint.uri,
+            checkpoint=self._checkpoints.store(query).uri,
             stores=stores_of(plan, self._catalog),
             registries=registries_of(plan, self._catalog),
             functions=self._functions.launches(plan.functions, f"role {query.owner}"),

@@ -157,7 +157,7 @@ def _mode(plan: physical.SparkPlan) -> Iterator[str]:
     yield f"Mode: {mode}"
     for reason in plan.reasons:
         yield f"  because {reason.removeprefix(f'{mode}: ')}"
-    if plan.target.is_cluster:
+    if plan.target.is_cluster or plan.target.checkpoints == "s3":
         yield f"Target: {plan.target}"
 
 

@@ -21,7 +21,9 @@ from headrace.planner.physical import (
     SparkPlan,
     StoreStep,
     WriteEntity,
+    WriteResults,
     WriteRows,
+    WriteView,
 )
 from headrace.planner.target import Target
 
@@ -88,13 +90,45 @@ CLUSTER_RULES = (
 """Features that do not run on a cluster. The last hint of each error is the same: a pool on the server's machine."""
 
 
+REMOTE_RULES = (
+    Rule(
+        "real-time mode",
+        "Set 'execution.mode' = 'micro_batch'.",
+        lambda plan: plan.mode == "real_time",
+    ),
+    Rule(
+        "a materialized view, whose rows are in the server's data directory",
+        "Write a changelog.",
+        lambda plan: any(isinstance(step, WriteView) for step in plan.sinks),
+    ),
+    Rule(
+        "a store of a type that keeps files beside the checkpoint, or was not tried there",
+        "Copy the rows through a topic.",
+        lambda plan: any(
+            not connector(step.connector).remote_checkpoints
+            for step in plan.steps
+            if isinstance(step, StoreStep)
+        ),
+    ),
+)
+"""Features of continuous queries whose checkpoints are not in S3 yet."""
+
+
 def unsupported(plan: SparkPlan, target: Target) -> list[Rule]:
     """Return the rules for the features of a plan that its target does not support."""
-    if not target.is_cluster:
-        return []
-    return [
-        rule for rule in CLUSTER_RULES if not (rule.needs_python and target.python) and rule.is_used(plan)
+    rules = [
+        rule
+        for rule in (CLUSTER_RULES if target.is_cluster else ())
+        if not (rule.needs_python and target.python) and rule.is_used(plan)
     ]
+    # The checkpoint of an interactive query is worthless after its end, and so on the server's machine.
+    if target.checkpoints == "s3" and not isinstance(plan.sink, WriteResults | OptimizeEntity):
+        rules += [rule for rule in REMOTE_RULES if rule.is_used(plan)]
+    return rules
+
+
+_WHERE = {True: "on a Spark cluster", False: "with its checkpoint in S3"}
+_WHERE_ELSE = {True: "on the server's machine", False: "without 'compute_pool.checkpoints'"}
 
 
 def placed_on(plan: SparkPlan, target: Target, span: Span | None = None) -> SparkPlan:
@@ -103,8 +137,8 @@ def placed_on(plan: SparkPlan, target: Target, span: Span | None = None) -> Spar
     if rules:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query cannot run on a Spark cluster yet, since it uses {', '.join(rule.feature for rule in rules)}",
-            hint=f"{rules[0].hint} Or run the query in a compute pool on the server's machine.",
+            f"the query cannot run {_WHERE[target.is_cluster]} yet, since it uses {', '.join(rule.feature for rule in rules)}",
+            hint=f"{rules[0].hint} Or run the query in a compute pool {_WHERE_ELSE[target.is_cluster]}.",
             span=span,
         )
     return plan.model_copy(update={"target": target})

@@ -167,6 +167,8 @@ def choose_mode(
         reasons += [f"stores of type {label} do not support it" for label in sorted(unable)]
     if target.is_cluster:
         reasons.append("on a cluster its tasks would keep slots that other queries of the pool need")
+    if target.checkpoints == "s3":
+        reasons.append("with a checkpoint in S3 it was not tried")
     if reasons and properties.execution_mode == "real_time":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,

@@ -14,7 +14,7 @@ _PLACES = {
 
 
 class Target(BaseModel):
-    """The runtime and the master of a compute pool.
+    """The runtime, the master and the kind of place of the checkpoints of a compute pool.
 
     `slots` is the number of tasks that run at the same time, None if it is not known; `slots_min` is less if it follows the load.
     `python`: the workers of a cluster have Headrace's Python.
@@ -27,6 +27,7 @@ class Target(BaseModel):
     slots: int | None = None
     slots_min: int | None = None
     python: bool = False
+    checkpoints: Literal["folder", "s3"] = "folder"
 
     @property
     def is_cluster(self) -> bool:
@@ -38,7 +39,8 @@ class Target(BaseModel):
         least = "" if self.slots_min is None else f"{self.slots_min} to "
         slots = "" if self.slots is None else f", {least}{self.slots} slot{'' if self.slots == 1 else 's'}"
         python = ", Python" if self.python else ""
-        return f"{where}{slots}{python} ({self.runtime.replace('-', ' ').capitalize()})"
+        remote = ", checkpoints in S3" if self.checkpoints == "s3" else ""
+        return f"{where}{slots}{python}{remote} ({self.runtime.replace('-', ' ').capitalize()})"
 
 
 LOCAL = Target()

@@ -29,6 +29,7 @@ from headrace.runtime.paths import cache_dir
 SPARK = "spark"
 KAFKA_BROKER = "kafka-broker"
 ICEBERG = "iceberg"
+S3_CHECKPOINTS = "s3-checkpoints"
 JVM_TEST = "jvm-test"
 
 log = structlog.get_logger()

@@ -36,13 +36,17 @@ That is how a JVM ends with its Python process even if that is killed: nobody el
 
 @contextmanager
 def spark_jvm(
-    *, memory_mb: int, options: Sequence[str] = (), ended: Callable[[int], None] | None = None
+    *,
+    memory_mb: int,
+    options: Sequence[str] = (),
+    jars: Sequence[Path] = (),
+    ended: Callable[[int], None] | None = None,
 ) -> Iterator[None]:
     """Start a JVM for the Spark session that is created in this block; it ends with this process.
 
-    `memory_mb` is its heap in MiB. `ended` is called from a thread, with the exit code (a signal's is negative), when the JVM
-    has ended though nobody called `kill_spark_jvm`. Raises InternalError when it does not come up, UserError if that is due to
-    HEADRACE_JAVA_OPTIONS, and what `jars`, `extension_jar` and `java_runtime` raise.
+    `memory_mb` is its heap in MiB, `jars` are further ones on its class path. `ended` is called from a thread, with the exit code (a
+    signal's is negative), when the JVM has ended though nobody called `kill_spark_jvm`. Raises InternalError when it does
+    not come up, UserError if that is due to HEADRACE_JAVA_OPTIONS, and what `jars`, `extension_jar` and `java_runtime` raise.
     """
     # Half of a start is loading and verifying some 15,000 classes of Spark; from an archive they are mapped into memory. A start
     # without one works too, only slower, so that an archive is optional.
@@ -51,7 +55,7 @@ def spark_jvm(
     with tempfile.TemporaryDirectory(prefix="headrace-jvm-") as folder:
         connection_file = Path(folder, "connection")
         paths = {"SPARK_HOME": str(pyspark_folder()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file)}
-        command = _command(memory_mb, [*shared, *options], _GATEWAY)
+        command = _command(memory_mb, [*shared, *options], _GATEWAY, jars=jars)
         process = subprocess.Popen(command, env={**os.environ, **paths}, stdin=subprocess.PIPE)
         _STARTED.append(process)
         port, secret = _connection(process, connection_file, options)
@@ -156,8 +160,9 @@ CLIENT_JAVA_OPTIONS = (
 _CLASS_PATH = ("--add-opens=java.base/jdk.internal.loader=ALL-UNNAMED",)
 
 
-def _command(memory_mb: int, options: Sequence[str], *main: str) -> list[str]:
-    class_path = os.pathsep.join(map(str, _class_path()))
+def _command(memory_mb: int, options: Sequence[str], *main: str, jars: Sequence[Path] = ()) -> list[str]:
+    # Further jars come last: the archive of classes is of the class path that begins the same.
+    class_path = os.pathsep.join(map(str, [*_class_path(), *jars]))
     return [*spark_java(memory_mb), *CLIENT_JAVA_OPTIONS, *_CLASS_PATH, *options, "-cp", class_path, *main]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.objects import RelationKind
 from headrace.catalog.state import CatalogState
@@ -47,7 +49,7 @@ def check_catalog(settings: Settings, state: CatalogState) -> None:
         refuse_unshared(settings)
     for pool in state.all(COMPUTE_POOL):
         folder = pool_resources(pool, settings).place.checkpoints
-        if folder is not None and not folder.is_dir():
+        if folder is not None and folder.startswith("/") and not Path(folder).is_dir():
             raise _refused(
                 f"the compute pool {printed(pool.name)} keeps its checkpoints in {folder}, which does not exist on this machine",
                 "Mount that folder on all servers under the same path.",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from pydantic import ValidationError
 
@@ -17,9 +18,18 @@ from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.names import printed
 from headrace.core.properties import PropertyReader, PropertySpec, Scope, choice, number
 from headrace.core.resultset import ResultSet
+from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.kubernetes.api import KubernetesApi
-from headrace.engine.pool_properties import MASTER, PLACE, check_master, is_kubernetes, read_place
+from headrace.engine.pool_properties import (
+    CHECKPOINTS,
+    MASTER,
+    PLACE,
+    check_bucket,
+    check_master,
+    is_kubernetes,
+    read_place,
+)
 from headrace.engine.sizes import SIZES, memory_mb, pool_resources, refuse_beyond_memory
 from headrace.planner.physical import SparkPlan
 from headrace.planner.placement import placed_on
@@ -87,7 +97,7 @@ async def create_compute_pool(statement: CreateComputePool, run: Execution) -> O
             properties=read_place(reader, run.services.settings),
         )
         reader.finish()
-        await asyncio.to_thread(_check_master, pool, reader, run)
+        await asyncio.to_thread(_check_place, pool, reader, run)
         await asyncio.to_thread(_written, pool, statement, run)
         _wake(run)
     return Outcome(_answer(name, "CREATE", "already exists" if existing else "was created"))
@@ -114,7 +124,7 @@ async def update_compute_pool(statement: UpdateComputePool, run: Execution) -> O
         before.place.master != after.place.master and MASTER.name in {*pool.properties, *updated.properties}
     ):
         _refuse_running(pool, statement, run)
-    await asyncio.to_thread(_check_master, updated, reader, run)
+    await asyncio.to_thread(_check_place, updated, reader, run)
     queries = [query for query in run.catalog.queries() if query.compute_pool == pool.name]
     running = [query for query in queries if query.should_run]
     await asyncio.to_thread(_refuse_unplaced, running, after.target, statement)
@@ -154,19 +164,28 @@ def _refuse_unplaced(queries: Iterable[Query], target: Target, statement: Update
             continue
 
 
-def _check_master(pool: ComputePool, reader: PropertyReader, run: Execution) -> None:
-    """Raise UserError 3D008 or ExternalError 57015 if the pool's own master is not allowed or does not answer. A check asks nobody."""
-    master = pool.properties.get(MASTER.name)
-    if master is None or run.checking:
-        return
-    try:
-        if is_kubernetes(master):
-            KubernetesApi(master, run.services.settings).check()
-        else:
-            check_master(master, Egress(run.services.settings.egress_allowed))
-    except HeadraceError as error:
-        error.span = reader.span(MASTER)
-        raise
+def _check_place(pool: ComputePool, reader: PropertyReader, run: Execution) -> None:
+    """Raise UserError 3D008 or ExternalError 57015 if the pool's own master is not allowed or does not answer, or if its bucket cannot keep
+    checkpoints. A check asks nobody."""
+    settings, place = run.services.settings, pool_resources(pool, run.services.settings).place
+    checked: list[tuple[PropertySpec[str], Callable[[], None]]] = []
+    if (master := pool.properties.get(MASTER.name)) is not None:
+        checked.append((MASTER, partial(_check_master, master, settings)))
+    if place.checkpoints is not None and place.is_remote:
+        checked.append((CHECKPOINTS, partial(check_bucket, place.checkpoints, settings)))
+    for spec, check in () if run.checking else checked:
+        try:
+            check()
+        except HeadraceError as error:
+            error.span = reader.span(spec)
+            raise
+
+
+def _check_master(master: str, settings: Settings) -> None:
+    if is_kubernetes(master):
+        KubernetesApi(master, settings).check()
+    else:
+        check_master(master, Egress(settings.egress_allowed))
 
 
 @handles(StartComputePool, requires=_owned, checked=True)

@@ -119,7 +119,7 @@ def test_pools_on_kubernetes_have_what_the_launcher_uses() -> None:
     assert settings.driver_port in [port["port"] for port in service["spec"]["ports"]]
     assert ("PersistentVolumeClaim", settings.kubernetes_claim) in rendered
     assert ("ServiceAccount", settings.kubernetes_service_account) in rendered
-    assert settings.checkpoint_folders == (Path("/mnt/headrace"),)
+    assert settings.checkpoint_folders == ("/mnt/headrace",)
     # Nobody reads a secret, or reaches beyond the namespace.
     assert not [kind for kind, _ in rendered if kind.startswith("Cluster")]
     rules = [rule for (kind, _), each in rendered.items() if kind == "Role" for rule in each["rules"]]

@@ -131,7 +131,7 @@ def test_every_setting_that_is_named_exists() -> None:
     named = {
         name
         for path in MARKDOWN
-        for name in re.findall(r"\bHEADRACE_[A-Z_]+", path.read_text(encoding="utf-8"))
+        for name in re.findall(r"\bHEADRACE_[A-Z0-9_]+", path.read_text(encoding="utf-8"))
     }
     assert named <= known
 

@@ -11,6 +11,7 @@ import pytest
 
 from harness.checkpoint import write_checkpoint
 from harness.patience import until
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import UserError
 from headrace.engine.checkpoint_copy import Border
 from headrace.engine.driver.border import BatchBorder
@@ -24,7 +25,7 @@ def stopping() -> threading.Event:
 @pytest.fixture
 def query(tmp_path: Path, stopping: threading.Event) -> BatchBorder:
     write_checkpoint(tmp_path / "q", batches=3)
-    return BatchBorder(str(tmp_path / "q"), stopping)
+    return BatchBorder(LocalFolder(tmp_path / "q"), stopping)
 
 
 def commit(folder: Path, batch: int) -> None:

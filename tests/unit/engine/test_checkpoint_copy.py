@@ -61,7 +61,7 @@ def test_another_query_has_another_id_and_finds_its_state(tmp_path: Path) -> Non
     write_checkpoint(tmp_path / "q", batches=4)
     copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
 
-    place_checkpoint(tmp_path / "copy", tmp_path / "next", 3)
+    place_checkpoint(tmp_path / "copy", LocalFolder(tmp_path / "next"), 3)
 
     assert json.loads((tmp_path / "next/metadata").read_text()) != json.loads(
         (tmp_path / "q/metadata").read_text()
@@ -82,7 +82,7 @@ def test_the_stored_rows_of_a_table_are_found_in_another_folder(tmp_path: Path) 
         (tmp_path / "q" / name).parent.mkdir(parents=True)
         (tmp_path / "q" / name).write_text(text)
 
-    move_copy(tmp_path / "q", tmp_path / "moved")
+    move_copy(LocalFolder(tmp_path / "q"), LocalFolder(tmp_path / "moved"), tmp_path)
 
     log = (tmp_path / "moved/sources/0/0").read_text()
     assert log == f'v1\n{{"path":"file:{tmp_path}/moved/{rows}","batchId":0}}'
@@ -92,7 +92,7 @@ def test_the_stored_rows_of_a_table_are_found_in_another_folder(tmp_path: Path) 
 def test_a_query_that_continues_has_no_mark_before_its_first_batch(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "q", batches=4)
     copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
-    place_checkpoint(tmp_path / "copy", tmp_path / "next", 3)
+    place_checkpoint(tmp_path / "copy", LocalFolder(tmp_path / "next"), 3)
 
     assert is_begun(LocalFolder(tmp_path / "q"))
     assert not is_begun(LocalFolder(tmp_path / "next"))
@@ -125,15 +125,15 @@ def test_nothing_is_left_of_a_checkpoint_that_could_not_be_placed(tmp_path: Path
     (tmp_path / "copy/offsets/0").symlink_to(tmp_path / "nowhere")
 
     with pytest.raises(FileNotFoundError):
-        place_checkpoint(tmp_path / "copy", tmp_path / "next", 3)
+        place_checkpoint(tmp_path / "copy", LocalFolder(tmp_path / "next"), 3)
 
     assert not (tmp_path / "next").exists()
 
 
 def test_the_border_is_the_last_finished_batch(tmp_path: Path) -> None:
-    assert border(tmp_path) is None
+    assert border(LocalFolder(tmp_path)) is None
     write_checkpoint(tmp_path / "q", batches=4)
     write_checkpoint(tmp_path / "stopped", batches=4, planned=1)
 
-    assert border(tmp_path / "q") == Border(3, is_interrupted=False)
-    assert border(tmp_path / "stopped") == Border(3, is_interrupted=True)
+    assert border(LocalFolder(tmp_path / "q")) == Border(3, is_interrupted=False)
+    assert border(LocalFolder(tmp_path / "stopped")) == Border(3, is_interrupted=True)

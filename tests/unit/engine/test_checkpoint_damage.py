@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.engine.driver.checkpoint_damage import IDENTITIES, damage, damaged_file, remove_unfinished
 
 _BLOCK = struct.Struct("<8sBIII")
@@ -38,9 +39,9 @@ def test_only_unfinished_files_of_the_logs_are_removed(checkpoint: Path) -> None
     kept = sorted(path for path in checkpoint.rglob("*") if path.is_file())
     for name in ("offsets/.3.68b0fc30.tmp", "commits/.2.68b0fc30.tmp"):
         (checkpoint / name).touch()
-    remove_unfinished(checkpoint)
+    remove_unfinished(LocalFolder(checkpoint))
     assert sorted(path for path in checkpoint.rglob("*") if path.is_file()) == kept
-    remove_unfinished(checkpoint / "missing")
+    remove_unfinished(LocalFolder(checkpoint / "missing"))
 
 
 def test_a_whole_checkpoint_and_none_at_all_have_no_damaged_file(checkpoint: Path) -> None:

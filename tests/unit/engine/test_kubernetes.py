@@ -63,7 +63,7 @@ class Cloud:
             kubernetes_config=self.api.kubeconfig(folder),
             kubernetes_claim="shared",
             kubernetes_owner="headrace-0/6f8e",
-            checkpoint_folders=(Path("/mnt/headrace"),),
+            checkpoint_folders=("/mnt/headrace",),
             restart_backoff_ms=60_000,
         )
         self.given = Resources(

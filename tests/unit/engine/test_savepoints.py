@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.checkpoint import write_checkpoint
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import Border, copy_checkpoint
@@ -43,7 +44,7 @@ def test_a_savepoint_describes_itself(savepoints: Savepoints, tmp_path: Path) ->
 
 
 def test_another_query_continues_from_it(savepoints: Savepoints, tmp_path: Path) -> None:
-    savepoints.restore("s", tmp_path / "next")
+    savepoints.restore("s", LocalFolder(tmp_path / "next"))
     savepoints.remove("s")
 
     assert (tmp_path / "next/commits/3").is_file()
@@ -61,7 +62,7 @@ def test_a_changed_file_is_refused(savepoints: Savepoints, tmp_path: Path, name:
         with pytest.raises(
             UserError, match=f"the file {name} of the savepoint s was changed or is missing"
         ) as caught:
-            savepoints.restore("s", tmp_path / "next")
+            savepoints.restore("s", LocalFolder(tmp_path / "next"))
         assert caught.value.state is SqlState.DATA_CORRUPTED
         assert not (tmp_path / "next").exists()
         file.write_bytes(content)
@@ -71,7 +72,7 @@ def test_a_half_written_savepoint_is_none(savepoints: Savepoints, tmp_path: Path
     (tmp_path / "savepoints/s/manifest.json").unlink()
 
     with pytest.raises(UserError, match="no complete savepoint s") as caught:
-        savepoints.restore("s", tmp_path / "next")
+        savepoints.restore("s", LocalFolder(tmp_path / "next"))
 
     assert caught.value.state is SqlState.SAVEPOINT_NOT_FOUND
 
@@ -92,7 +93,7 @@ def test_a_savepoint_of_a_later_release_is_refused(savepoints: Savepoints, tmp_p
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 2}))
 
     with pytest.raises(UserError, match="has the format 2, but this release reads formats up to 1"):
-        savepoints.restore("s", tmp_path / "next")
+        savepoints.restore("s", LocalFolder(tmp_path / "next"))
 
 
 def test_a_manifest_that_is_cut_off_is_refused(savepoints: Savepoints, tmp_path: Path) -> None:

@@ -22,11 +22,12 @@ from headrace.planner.physical import (
     WriteEntity,
     WriteRows,
 )
-from headrace.planner.placement import CLUSTER_RULES, placed_on, unsupported
+from headrace.planner.placement import CLUSTER_RULES, REMOTE_RULES, placed_on, unsupported
 from headrace.planner.target import LOCAL, Target
 from tests.plans.world import planned, sink_of
 
 CLUSTER = Target(master="standalone", slots=4)
+REMOTE = Target(slots=4, checkpoints="s3")
 WITH_PYTHON = CLUSTER.model_copy(update={"python": True})
 WINDOWS = (
     "CREATE CHANGELOG c AS SELECT window_start, window_end, carrier, COUNT(*) AS n FROM TUMBLE(flights, SIZE 1 HOUR) "
@@ -165,3 +166,37 @@ def test_a_stored_plan_without_a_target_is_one_of_the_servers_machine() -> None:
     stored = PLAN.model_dump(exclude={"target"})
     assert SparkPlan.model_validate(stored).target == LOCAL
     assert len({rule.feature for rule in CLUSTER_RULES}) == len(CLUSTER_RULES)
+
+
+VIEW = planned("CREATE MATERIALIZED VIEW v AS SELECT carrier FROM flights")
+
+
+@pytest.mark.parametrize(
+    ("plan", "feature"),
+    [
+        (with_steps(mode="real_time"), "real-time mode"),
+        (VIEW, "a materialized view, whose rows are in the server's data directory"),
+        (elsewhere(ReadRows), "a store of a type that keeps files beside the checkpoint"),
+        (elsewhere(LookupJoin, **LOOKUP), "a store of a type that keeps files beside the checkpoint"),
+        (
+            elsewhere(WriteRows, "clickhouse", input="rows"),
+            "a store of a type that keeps files beside the checkpoint",
+        ),
+    ],
+    ids=["real time", "view", "source", "lookup", "sink"],
+)
+def test_a_feature_that_needs_a_folder_beside_the_checkpoint_is_refused_in_s3(
+    plan: SparkPlan, feature: str
+) -> None:
+    with pytest.raises(UserError, match=f"with its checkpoint in S3 yet, since it uses {feature}") as refused:
+        placed_on(plan, REMOTE)
+    assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
+    assert "without 'compute_pool.checkpoints'" in (refused.value.hint or "")
+
+
+def test_topics_and_interactive_queries_run_in_a_pool_with_its_checkpoints_in_s3() -> None:
+    assert placed_on(PLAN, REMOTE).target == REMOTE
+    assert str(REMOTE) == "the server's machine, 4 slots, checkpoints in S3 (Spark 4.1)"
+    interactive = planned("SELECT carrier FROM flights")
+    assert placed_on(interactive, REMOTE).target == REMOTE
+    assert len({rule.feature for rule in REMOTE_RULES}) == len(REMOTE_RULES)

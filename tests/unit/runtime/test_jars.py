@@ -16,6 +16,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.runtime.extension import spark_class_path
 from headrace.runtime.jars import (
     ICEBERG,
+    S3_CHECKPOINTS,
     Coordinate,
     coordinates,
     fetch,
@@ -111,9 +112,11 @@ def test_the_lock_has_the_groups_that_the_product_uses() -> None:
         "functions",
         "java-compiler",
         "iceberg",
+        "s3-checkpoints",
         "jvm-test",
         "flink-peer",
         "iceberg-catalog",
+        "s3-mock",
         "databricks-warehouse",
         "debezium",
     }
@@ -135,6 +138,19 @@ def test_no_class_of_a_store_types_jars_is_another_on_the_class_path_of_spark() 
     both = spark & set().union(*map(_classes, jars(ICEBERG)))
     # Spark's comes first, for all of these: of JTS, Iceberg has the same.
     assert {name.rpartition("/")[0].split("/jts")[0] for name in both} == {"org/locationtech"}
+
+
+def test_the_jars_of_checkpoints_are_not_on_the_class_path_of_spark_and_are_of_the_version_that_iceberg_has() -> (
+    None
+):
+    spark = set().union(*map(_classes, spark_class_path()))
+    assert not spark & set().union(*map(_classes, jars(S3_CHECKPOINTS)))
+    ours, others = (
+        {c.artifact: c.version for c in coordinates(group)} for group in (S3_CHECKPOINTS, ICEBERG)
+    )
+    assert {name: others[name] for name in ours.keys() & others.keys()} == {
+        name: ours[name] for name in ours.keys() & others.keys()
+    }
 
 
 def test_an_unknown_group_names_the_known_ones() -> None:

@@ -174,7 +174,7 @@ CLUSTER = "'compute_pool.master' = 'spark://127.0.0.1:{port}'"
 async def shared(tmp_path: Path) -> AsyncIterator[Session]:
     """A server with a cluster's secret, whose pools may keep checkpoints in `tmp_path / "mount"`."""
     (tmp_path / "mount").mkdir()
-    settings = {"spark_secret": "s", "checkpoint_folders": (tmp_path / "mount",)}
+    settings = {"spark_secret": "s", "checkpoint_folders": (str(tmp_path / "mount"), "s3://streams/headrace")}
     async with open_session(tmp_path / "data", **settings) as session:
         yield session
 
@@ -195,7 +195,7 @@ async def test_a_pool_on_a_cluster_shows_where_it_runs(shared: Session, master: 
     assert stored.properties["compute_pool.checkpoints"] == f"file:{tmp_path}/mount"
     given = pool_resources(stored, Settings(data_dir=tmp_path))
     assert given.target == Target(master="standalone", slots=6)
-    assert given.place.checkpoints == tmp_path / "mount"
+    assert given.place.checkpoints == str(tmp_path / "mount")
     assert given.place.cluster == Cluster(3, 2, "1g", (("spark.network.timeout", "100s"),))
     (row,) = await shared.rows("DESCRIBE COMPUTE_POOL p", "Master", "Executors", "Slots", "SlotsUsed")
     assert row == (stored.properties["compute_pool.master"], None, None, None)
@@ -257,22 +257,42 @@ async def test_a_pool_on_a_cluster_shows_where_it_runs(shared: Session, master: 
         (
             "{master}, 'compute_pool.checkpoints' = 's3a://b/c'",
             SqlState.INVALID_PARAMETER,
-            "must be file:/path",
+            "or file:/path",
         ),
         (
             "{master}, 'compute_pool.checkpoints' = 'file:{root}/mount/../etc'",
             SqlState.INVALID_PARAMETER,
-            "must be file:/path",
+            "or file:/path",
         ),
         (
             "{master}, 'compute_pool.checkpoints' = 'file:/etc'",
             SqlState.INVALID_PARAMETER,
-            "must be a folder in",
+            "must be a place in",
         ),
         (
             "{master}, 'compute_pool.checkpoints' = 'file:{root}/mount/x'",
             SqlState.INVALID_PARAMETER,
             "that exists",
+        ),
+        (
+            "'compute_pool.checkpoints' = 'file:{root}/mount'",
+            SqlState.INVALID_PARAMETER,
+            "the master is local",
+        ),
+        (
+            "'compute_pool.checkpoints' = 's3://streams/headrace2'",
+            SqlState.INVALID_PARAMETER,
+            "must be a place in s3://streams/headrace,",
+        ),
+        (
+            "'compute_pool.checkpoints' = 's3://streams/headrace/../x'",
+            SqlState.INVALID_PARAMETER,
+            "must be s3://bucket/folder",
+        ),
+        (
+            "{master}, 'compute_pool.checkpoints' = 's3://streams/headrace'",
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "on a Spark cluster cannot keep their checkpoints in S3",
         ),
         (
             "{master}, 'compute_pool.spark.jars' = '/x.jar'",
@@ -338,7 +358,7 @@ async def test_a_pool_on_kubernetes_that_is_refused(
 ) -> None:
     settings = {
         **{"driver_port": 0, "driver_server": "h:7443", "kubernetes_image": "i", "kubernetes_claim": "c"},
-        "checkpoint_folders": (tmp_path,),
+        "checkpoint_folders": (str(tmp_path),),
     }
     values = [
         f"'compute_pool.master' = '{master}'",

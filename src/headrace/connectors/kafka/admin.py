@@ -202,6 +202,7 @@ KAFKA = StoreDescriptor(
     layout=options.LAYOUT,
     pattern=pattern,
     on_clusters="java",
+    remote_checkpoints=True,
     dataset_namespace=lambda properties: f"kafka://{properties['uris'].partition(',')[0]}",
     record_source=RecordSource(
         metadata=Struct(

@@ -96,9 +96,8 @@ class RunningApplication:
         """
         last: Border | None = None
         for part in self._parts:
-            folder = part.checkpoint.local()
-            if border(folder) is not None:
-                last = part.copy_checkpoint(target / PARTS / folder.name, hold=hold)
+            if border(part.checkpoint) is not None:
+                last = part.copy_checkpoint(target / PARTS / Path(part.checkpoint.uri).name, hold=hold)
         if last is None:
             raise no_batch(self.id)
         return last

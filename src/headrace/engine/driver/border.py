@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from pathlib import Path
 from typing import Any, TypeVar
 
+from headrace.connectors.checkpoint_store import CheckpointStore
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import Border, border
@@ -27,8 +27,8 @@ class BatchBorder:
     batch while the query waits for rows, once that batch is committed. A sink of Spark's own, which writes at least once, enters nothing.
     """
 
-    def __init__(self, checkpoint: str, stopping: threading.Event) -> None:
-        self._checkpoint = Path(checkpoint)
+    def __init__(self, checkpoint: CheckpointStore, stopping: threading.Event) -> None:
+        self._checkpoint = checkpoint
         self._stopping = stopping
         self._lock = threading.Lock()
         self._entered = -1

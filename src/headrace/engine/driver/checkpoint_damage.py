@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import IDENTITIES
@@ -28,14 +29,15 @@ _STATE_FAILURE = "CANNOT_LOAD_STATE_STORE"
 """Spark's condition when it cannot read the state of a version that the checkpoint names."""
 
 
-def remove_unfinished(checkpoint: Path) -> None:
-    """Delete the files of the logs that a killed process did not finish: Spark writes them under other names, and renames them.
+def remove_unfinished(checkpoint: CheckpointStore) -> None:
+    """Delete the files of the logs that a killed process did not finish: on a disk, Spark writes them under other names, and renames them.
 
     One of the first batch would keep the query from ever starting: before that batch Spark requires folders without any file.
     """
-    for log in ("offsets", "commits"):
-        for path in (checkpoint / log).glob(".*.tmp"):
-            path.unlink()
+    if isinstance(checkpoint, LocalFolder):
+        for log in ("offsets", "commits"):
+            for path in (checkpoint.path / log).glob(".*.tmp"):
+                path.unlink()
 
 
 def damage(checkpoint: Path, trace: str) -> UserError | None:

@@ -16,6 +16,8 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
+from headrace.connectors.checkpoint_bucket import SCHEME
+from headrace.connectors.checkpoint_store import LocalFolder, store_at
 from headrace.connectors.schema_registry.options import connection_secrets
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
 from headrace.core.names import path_text
@@ -41,6 +43,8 @@ _ADVICE = re.compile(
 _PLAN = re.compile(
     r"\n=== Streaming Query ===.*?(?=\n(?:JVM stacktrace|Traceback|Caused by|\S+Exception)|\Z)", re.DOTALL
 )
+_S3A = re.compile(r"\borg\.apache\.hadoop\.fs\.s3a\.|\bsoftware\.amazon\.awssdk\.")
+"""Found in the traces of failures of Hadoop's client of S3."""
 _DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
 _NO_SPACE_BYTES = 16 << 20
 _WRAPPERS = {
@@ -129,6 +133,8 @@ def _classified(text: str, start: StartQuery, error: BaseException) -> HeadraceE
         return _full_disk(text, start)
     if began_slowly(text):
         return slow_begin()
+    if start.checkpoint.startswith(SCHEME) and _S3A.search(text):
+        return _bucket_failed(start)
     if isinstance(error, HeadraceError):
         return error
     if too_many := _TOO_MANY_MATCHES.search(text):
@@ -149,8 +155,19 @@ def _classified(text: str, start: StartQuery, error: BaseException) -> HeadraceE
             return _with_entities(classified, start)
     if (known := spark_error(text)) is not None:
         return known
-    damaged = damage(Path(start.checkpoint), text) if start.checkpoint else None
+    checkpoint = store_at(start.checkpoint)
+    damaged = (
+        damage(checkpoint.path, text) if start.checkpoint and isinstance(checkpoint, LocalFolder) else None
+    )
     return damaged or InternalError(UNCLASSIFIED.message, hint=UNCLASSIFIED.hint)
+
+
+def _bucket_failed(start: StartQuery) -> ExternalError:
+    return ExternalError(
+        SqlState.REMOTE_UNAVAILABLE,
+        f"the query's checkpoint in {start.checkpoint} cannot be read or written",
+        hint="Check that the S3 service answers, and that the server's key may still use the bucket: the query continues by itself.",
+    )
 
 
 def _function_failed(facts: str) -> UserError:

@@ -106,7 +106,7 @@ class RunningQuery:
             channel,
             start.query_id,
             checkpoint,
-            BatchBorder(checkpoint.uri, stopping),
+            BatchBorder(checkpoint, stopping),
             stopping,
             finish=self._finish,
             is_behind=self._is_behind,
@@ -206,11 +206,10 @@ class RunningQuery:
         Raises UserError 57014 if no batch ends in time, and as `copy_failure` if the copy fails.
         """
 
-        checkpoint = self._sink.checkpoint.local()
-
         def copied(last: Border) -> Border:
             try:
-                copy_checkpoint(checkpoint, target, last.batch, self._start.plan)
+                with self._sink.checkpoint.reading(target.parent) as checkpoint:
+                    copy_checkpoint(checkpoint, target, last.batch, self._start.plan)
             except OSError as error:
                 raise copy_failure(error) from error
             return last
@@ -354,7 +353,7 @@ class RunningQuery:
                 return
             self._was_started = True
         self._identities.keep()
-        remove_unfinished(self._sink.checkpoint.local())
+        remove_unfinished(self._sink.checkpoint)
         windowed = any(isinstance(step, AssignWatermark) and step.window_ms for step in plan.steps)
         backlog = Backlog(work).bytes
         for attempt in range(1, _STARTS_MAX + 1):

@@ -26,7 +26,7 @@ from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
-from headrace.engine.driver import cluster, kubernetes, python_worker
+from headrace.engine.driver import bucket, cluster, kubernetes, python_worker
 from headrace.engine.driver.builder import connector_module
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
@@ -121,6 +121,7 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
         **{"spark.driver.host": host, "spark.driver.bindAddress": host},
         **(kubernetes.settings(options.pods, work_dir) if options.pods is not None else {}),
         **cluster.settings(options),
+        **bucket.settings(options),
         **options.spark_options,
         **_authentication(options),
     }
@@ -129,12 +130,14 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     temporary = work_dir / "tmp"
     folders = [f"-Djava.io.tmpdir={temporary}", f"-Dderby.system.home={temporary}"]
     java_options = [*folders, *options.java_options.split()]
-    with spark_jvm(memory_mb=options.driver_memory_mb, options=java_options, ended=jvm_ended):
+    jvm_jars = bucket.class_path(options)
+    with spark_jvm(memory_mb=options.driver_memory_mb, options=java_options, jars=jvm_jars, ended=jvm_ended):
         if not is_local and options.pods is None:
             cluster.check_master(conf, options)
         session = SparkSession(_DriverContext(conf=conf))
     session.sparkContext.setLogLevel("WARN")
     _quiet(session)
+    bucket.log_in(session, options)
     jvm(session).io.headrace.spark.HadoopSettings.forgetOrigins(session._jsc.hadoopConfiguration())
     _start_callback_server(session)
     if not is_local:

@@ -138,7 +138,7 @@ class PodLaunch:
             raise _missing("HEADRACE_KUBERNETES_IMAGE")
         if settings.kubernetes_claim is None or folder is None:
             raise _missing("HEADRACE_KUBERNETES_CLAIM")
-        mounts = [root for root in settings.checkpoint_folders if folder.is_relative_to(root)]
+        mounts = [root for root in settings.checkpoint_mounts if Path(folder).is_relative_to(root)]
         return PodOptions(
             namespace=self._api.namespace,
             pod=self._name,
