@@ -36,7 +36,9 @@ log = structlog.get_logger()
 
 REFRESH_S = 1.0
 REFRESH_SHARE = 10
-"""A catalog that takes long to read is read less often: for a tenth of the time at most."""
+REFRESH_MAX_S = 10.0
+"""A catalog that takes long to read is read less often: after ten times as long, up to a limit, since a read may be slow only once.
+The first one takes seconds on a busy machine, while the server starts."""
 OUTAGE_S = 10.0
 """Time without a new state of the catalog after which reads are refused."""
 
@@ -127,6 +129,11 @@ class StandbyStatements(StatementService):
         return await super()._run(statement, identifier, run)
 
 
+def pause_after(read_s: float) -> float:
+    """Return the seconds between a read of the catalog that took `read_s` and the next one."""
+    return min(max(REFRESH_S, REFRESH_SHARE * read_s), REFRESH_MAX_S)
+
+
 async def _refresh_always(refresh: Callable[[], None], freshness: Freshness) -> None:
     while True:
         before = time.monotonic()
@@ -134,7 +141,7 @@ async def _refresh_always(refresh: Callable[[], None], freshness: Freshness) -> 
         # Until the catalog can be read, users are those of the last state.
         try:
             await asyncio.to_thread(refresh)
-            pause_s = max(REFRESH_S, REFRESH_SHARE * (time.monotonic() - before))
+            pause_s = pause_after(time.monotonic() - before)
             freshness.extend(pause_s)
         except ExternalError:
             pass  # logged by the storage

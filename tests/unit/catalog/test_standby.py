@@ -318,6 +318,11 @@ async def test_reads_are_refused_if_the_state_is_too_old(pair: Pair, monkeypatch
         assert (await run("LIST DATABASES"))["sqlState"] == "57015"
 
 
+@pytest.mark.parametrize(("read_s", "pause_s"), [(0.01, 1), (0.3, 3), (3, 10)])
+def test_a_slow_read_delays_the_next_one_for_ten_seconds_at_most(read_s: float, pause_s: float) -> None:
+    assert standby.pause_after(read_s) == pytest.approx(pause_s)
+
+
 async def test_a_catalog_that_another_release_has_upgraded_is_not_read(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
