@@ -37,6 +37,8 @@ def command(environment: Mapping[str, str]) -> list[str]:
         str(runtime.home / "bin" / "java"),
         *supported_options((environment[name] for _, name in sorted(numbered)), runtime),
         *(f"-Xms{memory}", f"-Xmx{memory}"),
+        # Spark reads secrets from files only if its master is Kubernetes, which an executor learns later, from the driver.
+        "-Dspark.master=k8s://driver",
         *("-cp", str(pyspark_folder() / "jars" / "*")),
         _BACKEND,
         *(part for flag, name in _ARGUMENTS.items() for part in (flag, environment[name])),

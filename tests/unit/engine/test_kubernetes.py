@@ -364,6 +364,9 @@ def test_executors_are_confined_and_have_no_token(cloud: Cloud, monkeypatch: pyt
     [volume] = [each for each in spec["volumes"] if each["name"] == "credentials"]
     assert [item["key"] for item in volume["secret"]["items"]] == ["spark-secret"]
     assert settings["spark.kubernetes.driver.pod.name"] == NAME
+    # Executors need it before they know the driver's settings: the name without `executor` is the only one that they read then.
+    file = "/etc/headrace/driver/spark-secret"
+    assert driver_settings.authentication() == {"spark.authenticate.secret.file": file}
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     assert driver_settings.master() == "k8s://https://[fd00::1]:443"
