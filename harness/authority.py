@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -24,11 +25,12 @@ class Authority:
         """Its own certificate."""
         return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
-    def key_and_certificate(self, host: str) -> bytes:
+    def key_and_certificate(self, host: str | ipaddress.IPv4Address) -> bytes:
         """A new private key and a certificate for `host`, both PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-        certificate = self._signed(name, key.public_key(), x509.SubjectAlternativeName([x509.DNSName(host)]))
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, str(host))])
+        alternative = x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host)
+        certificate = self._signed(name, key.public_key(), x509.SubjectAlternativeName([alternative]))
         private = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,

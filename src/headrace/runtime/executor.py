@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from headrace.runtime.extension import pyspark_folder
-from headrace.runtime.java import java_command
+from headrace.runtime.java import java_runtime, supported_options
 
 _BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _ARGUMENTS = {
@@ -30,12 +30,15 @@ def command(environment: Mapping[str, str]) -> list[str]:
 
     Spark's variables contain what it needs of the modules of Java, too.
     """
+    runtime = java_runtime()
     numbered = [(int(match[1]), name) for name in environment if (match := _OPTION.fullmatch(name))]
     memory = environment["SPARK_EXECUTOR_MEMORY"]
     return [
-        str(java_command()),
-        *(environment[name] for _, name in sorted(numbered)),
+        str(runtime.home / "bin" / "java"),
+        *supported_options((environment[name] for _, name in sorted(numbered)), runtime),
         *(f"-Xms{memory}", f"-Xmx{memory}"),
+        # Spark reads secrets from files only if its master is Kubernetes, which an executor learns later, from the driver.
+        "-Dspark.master=k8s://driver",
         *("-cp", str(pyspark_folder() / "jars" / "*")),
         _BACKEND,
         *(part for flag, name in _ARGUMENTS.items() for part in (flag, environment[name])),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,14 +96,19 @@ def further_java_options() -> list[str]:
     return os.environ.get("HEADRACE_JAVA_OPTIONS", "").split()
 
 
+def supported_options(options: Iterable[str], runtime: JavaRuntime) -> list[str]:
+    """Return options of Spark without the module that the bundled Java lacks, and that Spark can do without."""
+    has_vectors = _VECTOR_MODULE.partition("=")[2] in runtime.modules
+    return [option for option in options if has_vectors or option != _VECTOR_MODULE]
+
+
 def spark_java(memory_mb: int) -> list[str]:
     """Return the command that runs a class of Spark's, but for the class path: `java`, what Spark needs of it, a heap of so many MiB.
 
     Raises `UserError` as `java_runtime` does.
     """
     runtime = java_runtime()
-    has_vectors = _VECTOR_MODULE.partition("=")[2] in runtime.modules
-    options = [option for option in SPARK_OPTIONS if has_vectors or option != _VECTOR_MODULE]
+    options = supported_options(SPARK_OPTIONS, runtime)
     return [
         str(runtime.home / "bin" / "java"),
         *options,

@@ -177,7 +177,10 @@ class StandInApi:
             if self.refusal is not None:
                 return _status(*self.refusal)
             if body is not None and method == "POST":
-                kubernetes_validate.validate(body, VERSION, strict=True)
+                try:
+                    kubernetes_validate.validate(body, VERSION, strict=True)
+                except kubernetes_validate.ValidationError as error:
+                    return _status(422, str(error))
             match [method, *parts.path.strip("/").split("/")]:
                 case ["POST", "apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:
                     return 201, {**(body or {}), "metadata": {}, "status": {"allowed": self.is_allowed}}
@@ -210,7 +213,8 @@ class StandInApi:
 
     def _create(self, namespace: str, kind: str, body: Manifest) -> tuple[int, Manifest]:
         name = body["metadata"]["name"]
-        assert body["metadata"]["namespace"] == namespace
+        if body["metadata"].setdefault("namespace", namespace) != namespace:
+            return _status(400, "the namespace of the object does not match that of the request")
         if name in self.objects[kind]:
             return _status(409, f'{kind} "{name}" already exists')
         created = {**body, "metadata": {**body["metadata"], "uid": str(uuid.uuid4()), "resourceVersion": "1"}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import ssl
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from headrace.core.errors import ExternalError
 from headrace.engine import driver_port
+from headrace.engine.driver import __main__ as driver_main
 from headrace.engine.driver.channel import Channel
 from headrace.engine.driver.connections import Stream, connect_securely
 from headrace.engine.driver_port import AUTHENTICATION_BYTES_MAX, DriverPort, ExpectedDriver
@@ -171,6 +173,29 @@ async def test_a_driver_trusts_no_other_certificate(port: DriverPort, tmp_path: 
 async def test_a_port_in_use_is_reported(port: DriverPort) -> None:
     with pytest.raises(ExternalError, match="cannot listen for drivers on 127"):
         DriverPort("127.0.0.1", port.port).open()
+
+
+async def test_a_driver_that_starts_ends_with_its_server(
+    port: DriverPort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[int] = []
+    monkeypatch.setattr(driver_main.os, "kill", lambda _pid, number: signals.append(number))
+    for serves in (True, False):
+        driver, serving = port.expect(), threading.Event()
+        stream = await asyncio.to_thread(
+            connect_securely, f"127.0.0.1:{port.port}", credentials(tmp_path, driver)
+        )
+        watching = asyncio.create_task(asyncio.to_thread(driver_main._end_with_server, stream, serving))
+        _, writer = await driver.connected
+        writer.write(encode_frame(StopQuery(query_id="q")))
+        if serves:
+            serving.set()
+        await asyncio.sleep(0.05)
+        assert not watching.done()
+        writer.transport.abort()
+        await watching
+        stream.close()
+        assert signals == ([] if serves else [signal.SIGTERM])
 
 
 async def test_the_kernel_watches_the_connection(port: DriverPort, tmp_path: Path) -> None:

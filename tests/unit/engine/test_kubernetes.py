@@ -28,7 +28,8 @@ from headrace.engine.pool_properties import Cluster, Place
 from headrace.engine.pools import DriverProcess, PoolState
 from headrace.engine.protocol import DRIVER_FAILED, Ready, Shutdown, decode_message, encode_frame
 from headrace.engine.sizes import Resources
-from headrace.runtime.executor import command
+from headrace.runtime import executor
+from headrace.runtime.java import java_runtime
 from tests.unit.engine.kubernetes_api import NAMESPACE, TOKEN, VERSION, StandInApi
 
 CATALOG, POOL = "a3f1", "Far reports"
@@ -363,12 +364,15 @@ def test_executors_are_confined_and_have_no_token(cloud: Cloud, monkeypatch: pyt
     [volume] = [each for each in spec["volumes"] if each["name"] == "credentials"]
     assert [item["key"] for item in volume["secret"]["items"]] == ["spark-secret"]
     assert settings["spark.kubernetes.driver.pod.name"] == NAME
+    # Executors need it before they know the driver's settings: the name without `executor` is the only one that they read then.
+    file = "/etc/headrace/driver/spark-secret"
+    assert driver_settings.authentication() == {"spark.authenticate.secret.file": file}
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     assert driver_settings.master() == "k8s://https://[fd00::1]:443"
 
 
-def test_an_executor_becomes_the_jvm_that_spark_describes() -> None:
+def test_an_executor_becomes_the_jvm_that_spark_describes(monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {
         "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@10.0.0.1:7078",
         "SPARK_EXECUTOR_ID": "1",
@@ -380,11 +384,13 @@ def test_an_executor_becomes_the_jvm_that_spark_describes() -> None:
         "SPARK_EXECUTOR_MEMORY": "1024m",
         **{f"SPARK_JAVA_OPT_{number}": f"-Dn={number}" for number in (10, 2)},
     }
-    line = command(variables)
+    runtime = replace(java_runtime(), modules=frozenset())
+    monkeypatch.setattr(executor, "java_runtime", lambda: runtime)
+    line = executor.command({**variables, "SPARK_JAVA_OPT_1": "--add-modules=jdk.incubator.vector"})
     assert line[1:5] == ["-Dn=2", "-Dn=10", "-Xms1024m", "-Xmx1024m"]
     assert line[line.index("--hostname") + 1] == "10.0.0.2"
     with pytest.raises(KeyError, match="SPARK_EXECUTOR_ID"):
-        command({name: text for name, text in variables.items() if name != "SPARK_EXECUTOR_ID"})
+        executor.command({name: text for name, text in variables.items() if name != "SPARK_EXECUTOR_ID"})
 
 
 def test_a_pool_on_another_place_has_other_resources(cloud: Cloud) -> None:

@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from types import FrameType
 
 from headrace.core.errors import HeadraceError, UserError
 from headrace.engine.driver.channel import Channel, ChannelClosedError
-from headrace.engine.driver.connections import connect_locally, connect_securely
+from headrace.engine.driver.connections import TlsStream, connect_locally, connect_securely
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED, Ready
 from headrace.runtime.spark_jvm import kill_spark_jvm
@@ -45,19 +46,21 @@ def main() -> int:
     # Ctrl-C in the server's terminal reaches this process too; the server ends it in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminate)
+    serving = threading.Event()
     try:
-        channel = Channel(
-            connect_locally(arguments.socket.resolve())
-            if arguments.socket is not None
-            else connect_securely(arguments.server, arguments.credentials)
-        )
+        if arguments.socket is not None:
+            channel = Channel(connect_locally(arguments.socket.resolve()))
+        else:
+            stream = connect_securely(arguments.server, arguments.credentials)
+            threading.Thread(target=_end_with_server, args=(stream, serving), daemon=True).start()
+            channel = Channel(stream)
     except OSError as error:
         logging.getLogger(__name__).error("cannot connect to the server: %s", error)
         return 1
-    return _serve(channel, options, started)
+    return _serve(channel, options, started, serving)
 
 
-def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
+def _serve(channel: Channel, options: DriverOptions, started: float, serving: threading.Event) -> int:
     # Imported late: a wrong command line is answered without loading Spark.
     from headrace.engine.driver.service import DriverService
     from headrace.engine.driver.session import start_session, warm_up
@@ -71,6 +74,7 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
         service = DriverService(session, channel, options)
         took = int((time.monotonic() - started) * 1000)
         channel.send(Ready(pid=os.getpid(), spark_version=session.version, start_ms=took))
+        serving.set()
         stopping = service.run()
     except _Terminated:
         stopping = True
@@ -87,6 +91,13 @@ def _serve(channel: Channel, options: DriverOptions, started: float) -> int:
             service.stop_all(_STOP_SECONDS)
         kill_spark_jvm()
     return 0
+
+
+def _end_with_server(stream: TlsStream, serving: threading.Event) -> None:
+    """End the process if the server is gone before it is served: the start waits for executors, and no guard is in a pod."""
+    stream.wait_end()
+    if not serving.is_set():
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _end_with_jvm(code: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -42,7 +44,7 @@ def connect_locally(path: Path) -> Stream:
     return connection
 
 
-def connect_securely(address: str, credentials: Path) -> Stream:
+def connect_securely(address: str, credentials: Path) -> TlsStream:
     """Return an authenticated connection to `host:port`. The folder contains the token, and the only certificate that is trusted.
 
     Raises OSError, ssl.SSLError included.
@@ -117,6 +119,15 @@ class TlsStream:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+    def wait_end(self) -> None:
+        """Return when the server has closed the connection, or the kernel has; bytes that arrived before remain to be read."""
+        if sys.platform == "linux":
+            poller = select.poll()
+            poller.register(self._socket, select.POLLRDHUP)
+            poller.poll()
+        else:
+            threading.Event().wait()
 
     def _flush(self) -> None:
         if self._outgoing.pending:

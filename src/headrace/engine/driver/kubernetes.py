@@ -49,5 +49,5 @@ def settings(pods: PodOptions, work_dir: Path) -> dict[str, str]:
 
 def authentication() -> dict[str, str]:
     """Return the settings by which driver and executors read their secret from a volume: it is in no manifest and no variable."""
-    file = str(CREDENTIALS / SPARK_SECRET_FILE)
-    return {"spark.authenticate.secret.driver.file": file, "spark.authenticate.secret.executor.file": file}
+    # Not spark.authenticate.secret.executor.file: an executor asks the driver for its settings before it reads that one.
+    return {"spark.authenticate.secret.file": str(CREDENTIALS / SPARK_SECRET_FILE)}

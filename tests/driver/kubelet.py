@@ -1,0 +1,215 @@
+"""A stand-in for scheduler, kubelet and garbage collector: runs the pods of a stand-in of the API as processes of this machine.
+
+There are no containers, so that these processes are not confined, and their volumes are folders whose names replace the mount paths.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import psutil
+
+from harness.patience import PATIENCE_S
+from headrace.core.settings import SECRETS
+from tests.unit.engine.kubernetes_api import TOKEN, Manifest, StandInApi
+
+_INTERVAL_S = 0.05
+_ADDRESS = "127.0.0.1"
+_DRIVER = """
+import sys
+from headrace.engine.driver import kubernetes
+from headrace.engine.driver.__main__ import main
+kubernetes._ACCOUNT, kubernetes.CREDENTIALS = sys.argv.pop(1), kubernetes.Path(sys.argv.pop(1))
+sys.exit(main())
+"""
+"""The driver with the folders of this machine in place of two that its container mounts."""
+
+
+@dataclass
+class RunningPod:
+    """The process of a pod, and its log."""
+
+    uid: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    is_reported: bool = False
+    is_terminated: bool = False
+
+
+class Kubelet:
+    """Pods as processes, within the context. `authority` is the certificate of the API, which drivers trust."""
+
+    def __init__(self, api: StandInApi, folder: Path, authority: str) -> None:
+        self.pods: dict[str, RunningPod] = {}
+        self.started: list[subprocess.Popen[bytes]] = []
+        self._api = api
+        self._folder = folder
+        self._account = folder / "account"
+        self._account.mkdir(parents=True)
+        (self._account / "ca.crt").write_text(authority)
+        (self._account / "token").write_text(TOKEN)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        self._thread.join()
+        for process in self.started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def living(self) -> list[psutil.Process]:
+        """Return the processes of pods that live."""
+        return [psutil.Process(process.pid) for process in self.started if process.poll() is None]
+
+    def logs(self) -> str:
+        """Return the ends of the logs of all pods so far."""
+        return "\n".join(
+            f"{path}:\n{path.read_text(errors='replace')[-4000:]}" for path in self._folder.rglob("*.log")
+        )
+
+    def _run(self) -> None:
+        while not self._is_over.wait(_INTERVAL_S):
+            with self._api.changed:
+                pods = dict(self._api.objects["pods"])
+                for name, pod in pods.items():
+                    running = self.pods.get(name)
+                    if running is None or running.uid != pod["metadata"]["uid"]:
+                        self._start(name, pod)
+                    elif running.process.poll() is not None:
+                        self._ended(name, pod, running)
+                    elif "deletionTimestamp" in pod["metadata"] and not running.is_terminated:
+                        running.is_terminated = True
+                        running.process.terminate()
+
+    def _start(self, name: str, pod: Manifest) -> None:
+        if "deletionTimestamp" in pod["metadata"]:
+            self._api.remove(name)
+            return
+        folder = self._folder / f"{name}-{pod['metadata']['uid'][:4]}"
+        paths = self._mounts(pod, folder)
+        if paths is None:
+            return
+        [container] = pod["spec"]["containers"]
+        log = folder / "pod.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                self._command(container, paths),
+                cwd=paths[container["workingDir"]] if "workingDir" in container else folder,
+                env=self._environment(pod, container, paths),
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self.started.append(process)
+        self.pods[name] = RunningPod(pod["metadata"]["uid"], process, log)
+        self._api.set_status(
+            name,
+            {
+                "phase": "Running",
+                "podIP": _ADDRESS,
+                "conditions": [{"type": "Ready", "status": "True"}],
+                "containerStatuses": [_container(container, running={})],
+            },
+        )
+
+    def _mounts(self, pod: Manifest, folder: Path) -> dict[str, Path] | None:
+        """Return the folders that replace mount paths; None while a secret is missing."""
+        [container] = pod["spec"]["containers"]
+        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+        paths = {}
+        for mount in container["volumeMounts"]:
+            volume = volumes[mount["name"]]
+            files = {}
+            if "secret" in volume:
+                secret = self._api.objects["secrets"].get(volume["secret"]["secretName"])
+                if secret is None:
+                    return None
+                files = {
+                    item["path"]: secret["stringData"][item["key"]] for item in volume["secret"]["items"]
+                }
+            if "persistentVolumeClaim" in volume or mount["mountPath"] == "/tmp":
+                continue
+            path = paths[mount["mountPath"]] = folder / mount["name"]
+            path.mkdir(parents=True, exist_ok=True)
+            for file, text in files.items():
+                (path / file).write_text(text)
+        return paths
+
+    def _command(self, container: Manifest, paths: dict[str, Path]) -> list[str]:
+        command = [*container["command"], *container.get("args", ())]
+        assert command[:2] == ["python", "-m"]
+        if command[2] == "headrace.engine.driver":
+            credentials = str(paths["/etc/headrace/driver"])
+            start = ["-c", _DRIVER, str(self._account), credentials, *command[3:]]
+        else:
+            # Arguments of Spark's own images, which runtime/executor.py does not need.
+            start = ["-m", command[2]]
+        return [sys.executable, *(_replaced(part, paths) for part in start)]
+
+    def _environment(self, pod: Manifest, container: Manifest, paths: dict[str, Path]) -> dict[str, str]:
+        """Return the variables of a container, those of the cluster's API included."""
+        variables = {name: text for name, text in os.environ.items() if name not in SECRETS}
+        address = urlsplit(self._api.url)
+        variables |= {"KUBERNETES_SERVICE_HOST": _ADDRESS, "KUBERNETES_SERVICE_PORT": str(address.port)}
+        fields = {"status.podIP": _ADDRESS, "metadata.name": pod["metadata"]["name"]}
+        for variable in container.get("env", ()):
+            source = variable.get("valueFrom")
+            value = fields[source["fieldRef"]["fieldPath"]] if source else variable.get("value", "")
+            variables[variable["name"]] = _replaced(value, paths)
+        return variables
+
+    def _ended(self, name: str, pod: Manifest, running: RunningPod) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(running.process.pid, signal.SIGKILL)
+        if not running.is_reported:
+            running.is_reported = True
+            code = running.process.returncode
+            [container] = pod["spec"]["containers"]
+            self._api.logs[name] = running.log.read_text(errors="replace")
+            ended = {"exitCode": code if code >= 0 else 128 - code}
+            self._api.set_status(
+                name,
+                {
+                    "phase": "Failed" if code else "Succeeded",
+                    "containerStatuses": [_container(container, terminated=ended)],
+                },
+            )
+        if "deletionTimestamp" in pod["metadata"]:
+            self._api.remove(name)
+            self.pods.pop(name, None)
+
+
+def wait_for_none(processes: list[psutil.Process]) -> None:
+    """Return when all processes have ended."""
+    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
+    assert not alive
+
+
+def _replaced(text: str, paths: dict[str, Path]) -> str:
+    for path in sorted(paths, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w./-]){re.escape(path)}(?![\w.-])", str(paths[path]), text)
+    return text
+
+
+def _container(container: Manifest, **state: Any) -> Manifest:
+    known = {"name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0}
+    return {**known, "ready": "running" in state, "state": state}

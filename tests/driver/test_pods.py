@@ -1,0 +1,95 @@
+"""A pool of pods from its start to its end: a real driver connects by TLS, and Spark creates a real executor. Both are processes here."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.authority import Authority
+from harness.patience import PATIENCE_S
+from headrace.core.settings import Settings
+from headrace.engine.driver_port import DriverPort
+from headrace.engine.kubernetes.launch import GONE_TIMEOUT_S, PodLaunch
+from headrace.engine.pool_properties import Cluster, Place
+from headrace.engine.pools import DriverProcess, PoolState
+from headrace.engine.sizes import Resources
+from tests.driver.kubelet import Kubelet, wait_for_none
+from tests.unit.engine.kubernetes_api import StandInApi
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[StandInApi]:
+    """The stand-in for the API, at an address that is in its certificate."""
+    authority, file = Authority(), tmp_path / "api.pem"
+    file.write_bytes(authority.key_and_certificate(ipaddress.ip_address("127.0.0.1")))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    api = StandInApi(context, authority.pem)
+    api.deletes_at_once = False
+    api.start()
+    yield api
+    api.close()
+
+
+async def test_a_pool_of_pods_starts_and_leaves_nothing(api: StandInApi, tmp_path: Path) -> None:
+    mount, port = tmp_path / "mount", DriverPort("127.0.0.1", 0)
+    mount.mkdir()
+    port.open()
+    settings = Settings(
+        data_dir=tmp_path / "data",
+        driver_port=0,
+        driver_server=f"127.0.0.1:{port.port}",
+        kubernetes_image="headrace:1",
+        kubernetes_config=api.kubeconfig(tmp_path, server_name=None),
+        kubernetes_claim="shared",
+        checkpoint_folders=(mount,),
+    )
+    given = Resources(1024, Place(f"k8s://{api.url}", mount, Cluster(1, 1, "512m")), worker_python=True)
+    reasons: list[str] = []
+    pool = DriverProcess(
+        "far",
+        settings,
+        given,
+        on_message=lambda *_: None,
+        on_death=lambda _, reason: reasons.append(reason),
+        warm_up=lambda: False,
+        new_launch=lambda: PodLaunch("far", settings, given, port, catalog="c"),
+        end_timeout_s=GONE_TIMEOUT_S,
+    )
+    with Kubelet(api, tmp_path / "pods", api.certificate) as kubelet:
+        pool.start()
+        async with asyncio.timeout(PATIENCE_S):
+            # Before a driver is ready, tasks on its executor have seen the folder of checkpoints and run Python.
+            while pool.state is not PoolState.RUNNING and not reasons:
+                await asyncio.sleep(0.05)
+        assert pool.state is PoolState.RUNNING, f"{reasons}\n{kubelet.logs()}"
+        processes = kubelet.living()
+        assert len(processes) == 2  # driver and executor
+        _assert_secrets_are_nowhere(api, tmp_path / "pods")
+        await pool.stop()
+        assert api.objects["secrets"] == {}
+        assert [name for name in api.objects["pods"] if "-exec-" not in name] == []
+        await asyncio.to_thread(wait_for_none, processes)
+    await port.close()
+    assert reasons == []
+
+
+def _assert_secrets_are_nowhere(api: StandInApi, folder: Path) -> None:
+    texts = [text for each in api.objects["secrets"].values() for text in each["stringData"].values()]
+    assert len(texts) == 3
+    manifests = json.dumps(api.objects["pods"])
+    assert not [text for text in texts if json.dumps(text)[1:-1] in manifests]
+    for process in psutil.process_iter(["cmdline"]):
+        assert not [text for text in texts if text in " ".join(process.info["cmdline"] or ())]
+    for log in folder.rglob("*.log"):
+        content = log.read_text(errors="replace")
+        assert not [text for text in texts if text in content]
