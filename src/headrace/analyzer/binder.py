@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import cast
 
 from sqlglot import exp
 
@@ -16,7 +17,7 @@ from headrace.analyzer.catalog_view import BindingContext
 from headrace.analyzer.changelogs import converted
 from headrace.analyzer.checks import CHECKS
 from headrace.analyzer.coercion import as_type
-from headrace.analyzer.expression_binder import ExpressionBinder, refuse_aggregates
+from headrace.analyzer.expression_binder import ExpressionBinder, field_of, refuse_aggregates, struct_fields
 from headrace.analyzer.expressions import (
     Call,
     ColumnReference,
@@ -66,7 +67,7 @@ from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
 from headrace.core.types import INTERVAL, NULL, VARCHAR
-from headrace.sql.ast import Select, span_of
+from headrace.sql.ast import Select, span_of, star_of
 from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 SUBQUERY_DEPTH_MAX = 32
@@ -378,8 +379,7 @@ class SelectBinder:
         for node in self._node.expressions:
             if len(items) > COLUMNS_MAX:
                 break
-            star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
-            if isinstance(star, exp.Star):
+            if star_of(node) is not None:
                 items.extend(self._expanded(node))
                 continue
             alias = node.alias if isinstance(node, exp.Alias) else None
@@ -402,6 +402,11 @@ class SelectBinder:
 
     def _expanded(self, node: exp.Expr) -> list[Item]:
         span = span_of(node)
+        struct = self._struct_before_star(node)
+        if struct is not None:
+            bound = self._binder.bind(struct)
+            names = struct_fields(bound, span)
+            return _without(node, [Item(name, field_of(bound, name, span)) for name in names])
         qualifier = node.parts[-2].name if isinstance(node, exp.Column) else None
         sources = self._scope.sources if qualifier is None else (self._scope.source(qualifier, span=span),)
         if not sources:
@@ -424,6 +429,20 @@ class SelectBinder:
                 ),
             ],
         )
+
+    def _struct_before_star(self, node: exp.Expr) -> exp.Expr | None:
+        """Return the STRUCT whose fields a `*` means: x of `x->*`, and of `x.*` unless a source is named x. None for a source's columns."""
+        if isinstance(node, exp.Dot):
+            return cast(exp.Expr, node.this)
+        if not isinstance(node, exp.Column):
+            return None
+        *parts, _ = node.parts
+        aliases = {source.alias for source in self._scope.sources}
+        first, last = parts[0].name, parts[-1].name
+        if last in aliases or (first not in aliases and first not in self._scope):
+            return None
+        this, table, db, *_ = *reversed(parts), None, None, None
+        return exp.Column(this=this, table=table, db=db)
 
     # --- projection and grouping
 
@@ -498,7 +517,7 @@ class SelectBinder:
 
 def _without(node: exp.Expr, items: list[Item]) -> list[Item]:
     """Return the columns of `*` without those that EXCEPT names."""
-    star = node.this if isinstance(node, exp.Column) else node
+    star = star_of(node) or node
     left_out = {name.name: span_of(name) for name in star.args.get("except_") or ()}
     names = [item.name for item in items]
     for name, span in left_out.items():

@@ -175,11 +175,11 @@ class ExpressionBinder:
         else:
             bound, rest = self._scope.column(parts[0], alias=None, span=span), parts[1:]
         for name in rest:
-            bound = _field_of(bound, name, span)
+            bound = field_of(bound, name, span)
         return bound
 
     def _field(self, node: exp.Dot) -> Expression:
-        return _field_of(self.bind(node.this), node.expression.name, span_of(node))
+        return field_of(self.bind(node.this), node.expression.name, span_of(node))
 
     def _element(self, node: exp.Bracket) -> Expression:
         collection = self.bind(node.this)
@@ -190,7 +190,7 @@ class ExpressionBinder:
             and is_text(key.type)
             and key.text
         ):
-            return _field_of(collection, key.text, span_of(node))
+            return field_of(collection, key.text, span_of(node))
         return self._operator("ELEMENT_AT", [collection, key], node)
 
     def _literal(self, node: exp.Literal) -> Expression:
@@ -471,7 +471,8 @@ def _refuse_tables(overloads: Sequence[Implementation], span: Span | None) -> No
         )
 
 
-def _field_of(operand: Expression, name: str, span: Span | None) -> Expression:
+def struct_fields(operand: Expression, span: Span | None) -> tuple[str, ...]:
+    """Return the names of a STRUCT's fields; raises UserError 42804 for another type."""
     if not isinstance(operand.type, Struct):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
@@ -479,9 +480,15 @@ def _field_of(operand: Expression, name: str, span: Span | None) -> Expression:
             hint="JSON_VALUE(text, '$.field') reads a JSON text." if is_text(operand.type) else None,
             span=operand.span or span,
         )
-    kind = operand.type.field(name)
+    return tuple(name for name, _ in operand.type.fields)
+
+
+def field_of(operand: Expression, name: str, span: Span | None) -> Expression:
+    """Return a field of a STRUCT; raises UserError 42804 for another type, 42703 without such a field."""
+    names = struct_fields(operand, span)
+    kind = operand.type.field(name) if isinstance(operand.type, Struct) else None
     if kind is None:
-        known = ", ".join(printed(field) for field, _ in operand.type.fields)
+        known = ", ".join(map(printed, names))
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the STRUCT has no field {printed(name)}",

@@ -8,7 +8,7 @@ A query is `Select`: sqlglot's tree, with these rules of ours.
                     None, `is_comma(join)` tells one more source of a list
     name            exp.Identifier, already folded: unquoted names are lower case. `quoted` is not significant
     column          exp.Column of one to four parts; `*` is exp.Star, `a.*` is exp.Column with a Star
-    struct field    `a->b->"C"` is exp.Dot(this, expression=exp.Identifier), left to right
+    struct field    `a->b->"C"` is exp.Dot(this, expression=exp.Identifier), left to right; `a->*` ends with a Star
     element         `x[k]` is exp.Bracket with exactly one expression, as written (arrays count from 1)
     call            every call with ordinary arguments is exp.Anonymous: `this` is the folded name (a str), `expressions`
                     the arguments as written, aggregates included. `count(*)` has one exp.Star, `f(DISTINCT x, y)` one
@@ -322,6 +322,14 @@ def within_of(join: exp.Join) -> int | None:
     """Return the join's WITHIN in milliseconds, or None."""
     within = join.meta.get("within_ms")
     return within if isinstance(within, int) else None
+
+
+def star_of(item: exp.Expr | None) -> exp.Star | None:
+    """Return the star of `*`, `a.*` and `a->*`; None for another item of a SELECT list."""
+    last = (
+        item.this if isinstance(item, exp.Column) else item.expression if isinstance(item, exp.Dot) else item
+    )
+    return last if isinstance(last, exp.Star) else None
 
 
 def is_comma(join: exp.Join) -> bool:

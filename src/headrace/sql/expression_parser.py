@@ -327,6 +327,9 @@ class ExpressionParser(parser.Parser):
             return None
         while True:
             if self._match(TokenType.ARROW):
+                token = self._curr
+                if self._match(TokenType.STAR):
+                    return exp.Dot(this=this, expression=exp.Star().update_positions(token))
                 field = self._require(self._parse_id_var(any_token=True), "the name of a field after '->'")
                 this = exp.Dot(this=this, expression=field)
             elif self._match(TokenType.L_BRACKET):

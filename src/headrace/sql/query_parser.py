@@ -32,6 +32,7 @@ from headrace.sql.ast import (
     TimeWindow,
     TypeName,
     span_of,
+    star_of,
 )
 from headrace.sql.cursor import Cursor
 from headrace.sql.expectations import Slot
@@ -402,11 +403,11 @@ class QueryParser(ExpressionParser):
         this = (
             exp.Star().update_positions(token) if self._match(TokenType.STAR) else self._parse_disjunction()
         )
-        star = this.this if isinstance(this, exp.Column) else this
-        if isinstance(star, exp.Star) and (self.at("EXCEPT", "(") or self.at("EXCLUDE", "(")):
+        star = star_of(this)
+        if star is not None and (self.at("EXCEPT", "(") or self.at("EXCLUDE", "(")):
             self._advance(2)
             star.set("except_", self._parse_column_names())
-        if this is None or isinstance(star, exp.Star):
+        if this is None or star is not None:
             return this
         alias = self._parse_alias_name(self.ALIAS_TOKENS)
         return exp.Alias(this=this, alias=alias) if alias else this

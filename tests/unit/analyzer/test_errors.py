@@ -29,6 +29,17 @@ NAMES = [
     ("SELECT f.carrier FROM flights f JOIN planes f ON f.tailnum = f.tailnum", "42P16", None, "AS"),
     ("SELECT crew->pilot FROM flights", "42703", "crew->pilot", "It has captain, count."),
     ("SELECT note->x FROM flights", "42804", "note", "JSON_VALUE"),
+    ("SELECT note.* FROM flights", "42804", "note", "JSON_VALUE"),
+    ("SELECT crew->captain->* FROM flights", "42804", "crew->captain", None),
+    ("SELECT crw.* FROM flights", "3D020", "crw.*", None),
+    ("SELECT carrier FROM flights WHERE crew->* = 1", "42703", "crew->*", "It has captain, count."),
+    ("SELECT UPPER(crew->*) AS x FROM flights", "42703", "crew->*", "It has captain, count."),
+    (
+        "SELECT crew.* FROM flights f JOIN flights g WITHIN 1 MINUTE ON f.tailnum = g.tailnum",
+        "42702",
+        None,
+        None,
+    ),
     ("SELECT carrier, origin AS carrier FROM flights", "42P16", "origin", "AS"),
     ("SELECT carrier AS __headrace_x FROM flights", "42601", "__headrace_x", "another name"),
     (

@@ -203,6 +203,19 @@ def test_another_time_or_join_as_of_a_time_is_refused(sources: str) -> None:
             ["seat", "maker", "seats", "built", "booked", "tailnum"],
         ),
         ("SELECT tailnum FROM bookings FULL JOIN planes p USING (tailnum)", ["tailnum"]),
+        ("SELECT carrier, crew.* FROM flights", ["carrier", "captain", "count"]),
+        ("SELECT f.crew.* EXCEPT (captain), note FROM flights f", ["count", "note"]),
+        (
+            "SELECT crew->*, rowmeta()->* EXCEPT (topic, offset, timestamp_type) FROM flights",
+            ["captain", "count", "partition"],
+        ),
+        ("SELECT x.crew->* FROM (SELECT crew FROM flights) AS x", ["captain", "count"]),
+        (
+            "SELECT pair.f0.*, x.pair.f1 FROM (SELECT ROW(crew, carrier) AS pair FROM flights) AS x",
+            ["captain", "count", "f1"],
+        ),
+        # A source's name comes first.
+        ("SELECT crew.* FROM (SELECT carrier, crew FROM flights) AS crew", ["carrier", "crew"]),
         (
             "SELECT * FROM TUMBLE(arrivals, SIZE 1 DAY)",
             ["carrier", "distance", "note", "window_start", "window_end", "window_time"],

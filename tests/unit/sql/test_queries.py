@@ -34,6 +34,7 @@ def item(expression: str) -> exp.Expr:
 SHAPES = [
     "SELECT *, f(x) AS y FROM s",
     'SELECT * EXCEPT (a, "B"), r.* EXCLUDE (c) FROM s CROSS JOIN r',
+    'SELECT s.*, t."A".* EXCEPT (x), f(y)->*, a->b->* EXCLUDE ("C") FROM t',
     "select all a from s t",
     "SELECT DISTINCT a FROM s",
     "SELECT r.*, s.a b FROM s s JOIN r ON s.id = r.id",
