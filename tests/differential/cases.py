@@ -76,6 +76,24 @@ STATELESS = (
         f"SELECT n, tag FROM s CROSS JOIN UNNEST(tags) AS x(tag) WHERE {LIVE}",
     ),
     Case(
+        "left_unnest",
+        f"SELECT n, tag FROM s LEFT JOIN UNNEST(tags) AS x(tag) ON TRUE WHERE {LIVE}",
+    ),
+    Case(
+        "unnest_with_position",
+        f"SELECT n, tag, place FROM s CROSS JOIN UNNEST(tags) WITH ORDINALITY AS x(tag, place) WHERE {LIVE}",
+    ),
+    Case(
+        "fields_of_a_struct",
+        f"SELECT n, x.pair.* FROM (SELECT n, k, CAST(ROW(g, v + 1) AS STRUCT<a VARCHAR, b BIGINT>) AS pair FROM s) AS x WHERE x.{LIVE}",
+        f"SELECT n, x.pair.* FROM (SELECT n, k, CAST(ROW(g, v + 1) AS ROW<a VARCHAR, b BIGINT>) AS pair FROM s) AS x WHERE x.{LIVE}",
+    ),
+    Case(
+        "values",
+        "SELECT s.n, x.label FROM s JOIN (VALUES ('g1', 'one'), ('g2', 'two'), ('g2', 'zwei')) AS x(g, label) ON s.g = x.g "
+        f"WHERE s.{LIVE}",
+    ),
+    Case(
         "union_all",
         f"SELECT n, k, t FROM s WHERE {LIVE} UNION ALL SELECT n, k, t FROM r WHERE {LIVE}",
     ),
@@ -267,6 +285,8 @@ TEMPORAL_JOINS = (
     ),
 )
 
+_IN_A_REGION = "SELECT owner FROM o WHERE region = 'r1'"
+_SAME_OWNER = "SELECT 1 FROM o WHERE o.owner = a.owner"
 REGULAR_JOINS = (
     Case(
         "stream_join",
@@ -308,12 +328,51 @@ REGULAR_JOINS = (
         "SELECT id, amount FROM a WHERE owner IN (SELECT owner FROM o WHERE region = 'r1')",
         key="id",
     ),
+    Case("in_or", f"SELECT id, amount FROM a WHERE amount > 80 OR owner IN ({_IN_A_REGION})", key="id"),
+    Case("not_in", f"SELECT id, amount FROM a WHERE owner NOT IN ({_IN_A_REGION})", key="id"),
+    Case(
+        "not_in_with_nulls",
+        # `amount` is NULL in some rows of `a`; the values contain a NULL now and then.
+        "SELECT id, amount FROM a WHERE amount NOT IN (SELECT CASE WHEN region = 'r2' THEN 40 ELSE 7 END FROM o)",
+        key="id",
+    ),
+    Case(
+        "not_in_a_null",
+        "SELECT id, amount FROM a WHERE amount NOT IN (SELECT CASE WHEN region = 'r2' THEN 40 END FROM o)",
+        key="id",
+    ),
+    Case(
+        "not_exists_or", f"SELECT id, amount FROM a WHERE amount < 20 OR NOT EXISTS ({_SAME_OWNER})", key="id"
+    ),
+    Case(
+        "scalar_subquery", "SELECT id, amount FROM a WHERE amount * 2 > (SELECT MAX(amount) FROM a)", key="id"
+    ),
+    Case(
+        "cross_join_of_one_row",
+        "SELECT a.id, a.amount, x.n FROM a CROSS JOIN (SELECT COUNT(*) AS n FROM o) AS x",
+        key="id",
+    ),
     Case(
         "not_exists",
         "SELECT id, amount FROM a WHERE NOT EXISTS (SELECT 1 FROM o WHERE o.owner = a.owner)",
         key="id",
     ),
 )
+
+
+def _sets(
+    name: str, sets: str, relation: str, columns: tuple[str, str], aggregates: str, where: str = ""
+) -> Case:
+    """Groups of several sets of two columns. Flink allows no NULL in a key, so its key has texts instead of the columns."""
+    first, second = columns
+    return Case(
+        name,
+        f"SELECT {first} AS x, {second} AS y, "
+        f"COALESCE(CAST({first} AS VARCHAR), '-') AS one, COALESCE(CAST({second} AS VARCHAR), '-') AS two, "
+        f"GROUPING({first}) AS of_one, GROUPING({second}) AS of_two, {aggregates} FROM {relation}{where} GROUP BY {sets}",
+        key="one, two, of_one, of_two",
+    )
+
 
 AGGREGATES = (
     Case(
@@ -353,6 +412,24 @@ AGGREGATES = (
         "SELECT owner, COUNT(*) AS n FROM a GROUP BY owner HAVING COUNT(*) > 4",
         key="owner",
     ),
+    _sets(
+        "grouping_sets",
+        "GROUPING SETS ((k, g), (g), ())",
+        "s",
+        ("k", "g"),
+        "COUNT(v) AS n, SUM(v) AS total",
+        f" WHERE {LIVE}",
+    ),
+    _sets("rollup", "ROLLUP (k, g)", "s", ("k", "g"), "COUNT(*) AS n, MAX(v) AS most", f" WHERE {LIVE}"),
+    _sets(
+        "cube_under_deletes",
+        "CUBE (owner, amount % 3)",
+        "a",
+        ("owner", "amount % 3"),
+        "COUNT(*) AS n, COUNT(DISTINCT amount) AS kinds",
+    ),
+    Case("intersect", "SELECT owner FROM a WHERE amount > 50 INTERSECT SELECT owner FROM o", key="owner"),
+    Case("except", "SELECT owner FROM a EXCEPT SELECT owner FROM o WHERE region = 'r1'", key="owner"),
     Case("distinct_of_changelog", "SELECT DISTINCT owner FROM a WHERE amount > 50", key="owner"),
     Case(
         "nested",
@@ -428,15 +505,17 @@ def _matches(
     *measures: str,
     skip: str = "TO NEXT ROW",
     within: str = "",
+    partition: str = "k",
+    order: str = "",
     documented: str = "",
 ) -> Case:
-    """Matches among the rows of each key; the row numbers distinguish matches."""
+    """Matches among the rows of each partition; the row numbers distinguish matches. `order` follows the time in ORDER BY."""
 
     after = f"AFTER MATCH SKIP {skip}" if skip else ""
 
     def select(time: str, span: str) -> str:
         return (
-            f"SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY {time} MEASURES {', '.join(measures)} "
+            f"SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY {partition} ORDER BY {time}{order} MEASURES {', '.join(measures)} "
             f"ONE ROW PER MATCH {after} PATTERN ({pattern}) {span} DEFINE {define}) AS m WHERE m.{LIVE}"
         )
 
@@ -559,6 +638,96 @@ PATTERNS = (
         "MAX(a.v) AS most",
         "b.n AS last",
         skip="PAST LAST ROW",
+    ),
+    _matches(
+        "match_at_least",
+        "a{2,} b",
+        "a AS v < 60, b AS v > 80",
+        "FIRST(a.n) AS first",
+        "FIRST(a.n, 1) AS next_n",
+        "LAST(a.n, 1) AS middle",
+        "b.n AS last",
+    ),
+    _matches(
+        "match_counted_end",
+        "a b{2}",
+        "a AS v > 40, b AS b.v < a.v",
+        "a.n AS first",
+        "FIRST(b.n) AS middle",
+        "LAST(b.n) AS last",
+        skip="PAST LAST ROW",
+    ),
+    _matches(
+        "match_reluctant_end",
+        "a b+?",
+        "a AS v > 40, b AS b.v < a.v",
+        "a.n AS first",
+        "LAST(b.n) AS last",
+        "COUNT(b.n) AS n",
+    ),
+    _matches(
+        "match_final",
+        "a b+ c",
+        "a AS v < 50, b AS v >= 50, c AS v < 50",
+        "FINAL FIRST(b.n) AS next_n",
+        "FINAL LAST(b.n) AS middle",
+        "FINAL LAST(c.n) AS last",
+        skip="TO c",
+    ),
+    _matches(
+        "match_running",
+        "a b+ c",
+        "a AS v < 50, b AS v >= 50, c AS v < 50",
+        "RUNNING FIRST(b.n) AS next_n",
+        "RUNNING LAST(b.n) AS middle",
+        "c.n AS last",
+        skip="PAST LAST ROW",
+    ),
+    _matches(
+        "match_keys_and_order",
+        "a b",
+        "a AS v > 30, b AS b.n > a.n OR b.v < a.v",
+        "a.n AS first",
+        "b.n AS last",
+        partition="k, g",
+        order=", n",
+    ),
+    _matches(
+        "match_within_greedy",
+        "a b* c",
+        "a AS v < 60, b AS v < 80, c AS v > 40",
+        "a.n AS first",
+        "COUNT(b.n) AS n",
+        "c.n AS last",
+        skip="PAST LAST ROW",
+        within="6",
+    ),
+    _matches(
+        "match_sums",
+        "a b+ c",
+        "b AS SUM(b.v) < 150, c AS COUNT(b.n) > 1 AND c.v > FIRST(b.v)",
+        "a.n AS first",
+        "SUM(b.v) + a.v AS total",
+        "COUNT(b.n) AS n",
+        "c.n AS last",
+        skip="PAST LAST ROW",
+    ),
+    _matches(
+        "match_five",
+        "a b c d e",
+        "b AS b.v > a.v, c AS c.v < b.v, d AS d.v > c.v, e AS e.v < d.v",
+        "a.n AS first",
+        "c.n AS middle",
+        "e.n AS last",
+        "CHAR_LENGTH(UPPER(e.k)) AS letters",
+    ),
+    _matches(
+        "match_optional_end",
+        "a b?",
+        "a AS v > 60, b AS v < 40",
+        "a.n AS first",
+        "b.n AS last",
+        documented="Patterns",
     ),
 )
 

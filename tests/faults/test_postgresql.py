@@ -25,6 +25,10 @@ pytestmark = [
 
 ROWS = 90_000
 """Some batches of them."""
+STORED_ROWS = 450_000
+"""Three batches: at most 200,000 rows each."""
+COPIES_FROM = 1_000_000
+"""Copies of rows in their own table have ids from here on."""
 
 
 @pytest.fixture
@@ -161,6 +165,65 @@ def test_no_row_is_lost_or_written_twice(
     until(lambda: written()[-1] == 2000, written)
     assert written() == list(range(2001))
     door.execute(f"TERMINATE QUERY {table};")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("sink", ["kafka", "postgresql", "itself"])
+def test_a_stored_table_is_written_once_though_the_driver_dies_between_its_batches(
+    sink: str,
+    postgresql: PostgresServer,
+    server: HeadraceProcess,
+    door: RestDoor,
+    kafka: KafkaClient,
+    seed: str,
+    random_source: random.Random,
+) -> None:
+    """The table changes after the first death, when its rows are stored: a batch that is repeated has the rows of the first read."""
+    table, copy, password = f"stored_{seed}", f"copy_{seed}", PASSWORD.replace("'", "''")
+    postgresql.execute(
+        f"CREATE TABLE {table} (id bigint PRIMARY KEY, n bigint)",
+        f"INSERT INTO {table} SELECT id, id * 2 FROM generate_series(0, {STORED_ROWS - 1}) AS id",
+    )
+    door.execute(
+        f"CREATE STORE stored{seed} WITH ('type' = POSTGRESQL, 'uris' = '{postgresql.uri}', "
+        f"'postgres.username' = '{USER}', 'postgres.password' = '{password}', 'tls.disabled' = TRUE);"
+        f"CREATE TABLE {table} (id BIGINT, n BIGINT) WITH ('store' = 'stored{seed}');"
+    )
+    options = f"'delivery.guarantee' = 'exactly_once', 'query.name' = '{copy}'"
+    statement = {
+        "kafka": f"CREATE STREAM {copy} WITH ('store' = 'broker', 'topic.partitions' = 2, 'topic.replicas' = 1, {options}) AS "
+        f"SELECT id, n FROM {table};",
+        "postgresql": f"CREATE TABLE {copy} WITH ('store' = 'stored{seed}', {options}) AS SELECT id, n FROM {table};",
+        "itself": f"INSERT INTO {table} WITH ({options}) SELECT id + {COPIES_FROM} AS id, n FROM {table};",
+    }[sink]
+
+    def fact(name: str) -> str:
+        return {str(row[0]): row[1] or "" for row in door.execute(f"DESCRIBE QUERY {copy};")}[name]
+
+    def written() -> list[tuple[int, int]]:
+        if sink == "postgresql":
+            return sorted(postgresql.execute(f"SELECT id, n FROM {copy}"))
+        if sink == "itself":
+            copies = f"SELECT id - {COPIES_FROM}, n FROM {table} WHERE id >= {COPIES_FROM}"
+            return sorted(postgresql.execute(copies))
+        rows = (json.loads(value or "") for _, value in kafka.consume(copy))
+        return sorted((row["id"], row["n"]) for row in rows)
+
+    # The driver dies when a batch is delivered and before Spark knows: the next start repeats it.
+    place = f"after_sink_before_commit:{random_source.randrange(1, 4)}"
+    server.stop()
+    server.start(HEADRACE_FAIL_POINT=place, HEADRACE_RESTART_BACKOFF_MAX_MS="4000")
+    door.execute(statement)
+    until(lambda: int(fact("restarts")) > 0, "the driver has died")
+    postgresql.execute(
+        f"UPDATE {table} SET n = -1 WHERE id % 2 = 0 AND id < {COPIES_FROM}",
+        f"DELETE FROM {table} WHERE id % 3 = 0 AND id < {COPIES_FROM}",
+        f"INSERT INTO {table} SELECT -id, 0 FROM generate_series(1, 1000) AS id",
+    )
+    server.stop()
+    server.start()
+    until(lambda: fact("state") == "terminated", lambda: fact("state"))
+    assert written() == [(number, 2 * number) for number in range(STORED_ROWS)]
 
 
 @pytest.mark.faults

@@ -41,7 +41,7 @@ from headrace.engine.drivers import usable_pool
 from headrace.engine.views.opening import refuse_unshared
 from headrace.planner import plan_query, state_warning
 from headrace.planner.cycles import HIDDEN, Flow, Output, refuse_cycle
-from headrace.planner.physical import LookupJoin, ReadEntity, ReadRows, SparkPlan, Step, WriteEntity
+from headrace.planner.physical import LookupJoin, ReadEntity, ReadRows, SparkPlan, Spool, Step, WriteEntity
 from headrace.planner.sink_properties import record_sink
 from headrace.planner.sinks import (
     EntitySink,
@@ -542,8 +542,13 @@ def flow_of(prepared: Prepared, run: Execution) -> Flow | None:
     sink = prepared.relation or run.catalog.relation(prepared.sink_name)
     if sink is None:
         return None
-    sources = tuple(scan.relation for scan in prepared.logical.scans)
+    sources = () if _reads_once(prepared.plan) else tuple(scan.relation for scan in prepared.logical.scans)
     return Flow(sources, (Output.of(sink), *_beside(prepared.plan.side_outputs)))
+
+
+def _reads_once(plan: SparkPlan) -> bool:
+    """True if a query stores the rows of its sources before it writes any: it never reads a row that it caused, so it closes no cycle."""
+    return any(isinstance(step, Spool) for step in plan.steps)
 
 
 def _allowed(statement: CreateRelationAs | InsertInto) -> bool:
@@ -559,7 +564,8 @@ def _running(run: Execution, but: str = "") -> list[Flow]:
 def _flows(query: Query, run: Execution) -> list[Flow]:
     """Return a flow for each existing sink of a query."""
     plan, flows = SparkPlan.from_json(query.plan), []
-    sources = [source for name in query.sources if (source := run.catalog.relation(name)) is not None]
+    names = () if _reads_once(plan) else query.sources
+    sources = [source for name in names if (source := run.catalog.relation(name)) is not None]
     for name, step in zip(query.sinks, plan.sinks, strict=True):
         sink, under = run.catalog.relation(name), plan.under(step.id)
         if sink is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from headrace.core.settings import Settings
 from headrace.core.types import BIGINT
 from headrace.engine.engine import Engine
 from headrace.session import StatementService
+from headrace.statements import continuous_query
 from headrace.statements.base import Services
 
 ADMINISTRATOR = Principal("admin", ("sysadmin",), "sysadmin")
@@ -36,19 +38,21 @@ class Shop:
         self.engine = Engine(self.catalog, settings)
         self.service = StatementService(Services(self.catalog, self.engine, settings))
         for name, entity in (("a", "a"), ("b", "b"), ("c", "c"), ("d", "d"), ("again", "b")):
-            self.catalog.create_relation(
-                Relation(
-                    name=RelationName("shop", "public", name),
-                    kind=RelationKind.STREAM,
-                    schema=Schema(tuple(Column(column, BIGINT) for column in "xyz")),
-                    owner="sysadmin",
-                    created_at=NOW,
-                    updated_at=NOW,
-                    store="k",
-                    entity=(entity,),
-                    id=name,
-                )
-            )
+            self.catalog.create_relation(self.relation(name, (entity,)))
+
+    @staticmethod
+    def relation(name: str, entity: tuple[str, ...]) -> Relation:
+        return Relation(
+            name=RelationName("shop", "public", name),
+            kind=RelationKind.STREAM,
+            schema=Schema(tuple(Column(column, BIGINT) for column in "xyz")),
+            owner="sysadmin",
+            created_at=NOW,
+            updated_at=NOW,
+            store="k",
+            entity=entity,
+            id=name,
+        )
 
     async def execute(self, text: str) -> list[tuple[object, ...]]:
         context = SessionContext("", database="shop", schema="public")
@@ -112,6 +116,30 @@ async def test_a_cycle_that_is_meant_is_allowed_also_at_its_restart(shop: Shop) 
     await shop.execute("RESTART QUERY q")
     with pytest.raises(UserError, match=r"'allow\.cycle' must be true or false"):
         await shop.execute(allowed.replace("TRUE", "perhaps"))
+
+
+async def test_a_query_of_tables_closes_no_cycle_since_it_reads_them_before_it_writes(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No PostgreSQL is there to look at the table.
+    monkeypatch.setattr(continuous_query, "check_table", lambda *_: None)
+    shop.catalog.create_store(
+        Store("pg", "postgresql", "sysadmin", NOW, NOW, {"uris": "postgresql://localhost:1/shop"})
+    )
+    for name in ("kept", "copy"):
+        relation = shop.relation(name, (name,))
+        shop.catalog.create_relation(
+            replace(relation, kind=RelationKind.TABLE, store="pg", entity=("public", name))
+        )
+    await shop.execute("INSERT INTO kept SELECT x + 1 AS x, y, z FROM kept")
+    await shop.execute("INSERT INTO copy SELECT * FROM kept QUERY WITH ('query.name' = 'first')")
+    await shop.execute("INSERT INTO kept SELECT * FROM copy QUERY WITH ('query.name' = 'second')")
+    await shop.execute("INSERT INTO kept SELECT x, y, z FROM a")
+    await shop.execute("INSERT INTO a SELECT x FROM kept")
+    # Looking rows up has no end.
+    await shop.refused("INSERT INTO a SELECT b.x FROM b JOIN kept ON kept.x = b.x", "a")
+    await shop.execute("TERMINATE QUERY second")
+    await shop.execute("RESTART QUERY second")
 
 
 async def test_the_answer_names_the_columns_that_are_left_out(shop: Shop) -> None:
