@@ -62,8 +62,9 @@ export function DropEntityDialog({ store, path, onClose, onDone }: DropEntityPro
       onDone={onDone}
     >
       <p>
-        The entity and all its records are deleted in the store. Programs that read it fail. The server
-        refuses it while relations use it.
+        The entity and all its records are deleted in the store. Programs that read it fail, and relations
+        over it remain without their entity. The server refuses it while a query that is not terminated uses
+        it.
       </p>
       <label className="field">
         Type {name} to confirm
