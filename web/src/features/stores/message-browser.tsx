@@ -1,11 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { openStream, type Stream } from "../../api/dataplane";
 import { type Failure, failureOf } from "../../api/failures";
-import type { ResultSet } from "../../api/statements";
-import type { Column, PropertyFacts, Row } from "../../api/wire";
-import { literal, system } from "../../data/select";
-import { useAnswer } from "../../data/use-answer";
-import { useLanguage } from "../../data/use-language";
+import type { Column, Row } from "../../api/wire";
 import { useRefusal } from "../../data/use-right";
 import { ExportButtons } from "../../grid/export-buttons";
 import { Grid } from "../../grid/grid";
@@ -18,11 +14,17 @@ import { ActionButton } from "../../ui/action-button";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
 import { useNow } from "../../ui/use-now";
+import { DropEntityDialog } from "./entity-dialogs";
+import { hasTopics } from "./from-entity";
+import { FromEntityDialog } from "./from-entity-dialog";
 import { printStatement, recordFilter, type Start } from "./print";
 import { ProduceDialog } from "./produce-dialog";
+import { useStoreProperties } from "./use-store-properties";
 
 interface MessageBrowserProps {
   readonly store: string;
+  /** Called when the entity was dropped. */
+  readonly onDropped: () => void;
   readonly path: readonly string[];
 }
 
@@ -30,13 +32,17 @@ const STARTS: readonly (readonly [Start, string])[] = [
   ["earliest", "the first record"],
   ["latest", "now"],
   ["timestamp", "a time"],
+  ["offsets", "offsets"],
 ];
 
 /** The records of an entity as they are in the store, from where the user wants, until they stop. */
-export function MessageBrowser({ store, path }: MessageBrowserProps) {
+export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) {
   const [start, setStart] = useState<Start>("earliest");
   const [moment, setMoment] = useState("");
-  const statement = printStatement(store, path, start, moment);
+  const [offsets, setOffsets] = useState("");
+  const [filter, setFilter] = useState("");
+  const [limit, setLimit] = useState("");
+  const statement = printStatement(store, path, { start, moment, offsets, filter, limit });
   const reading = useReading();
   const [text, setText] = useState("");
   const [partition, setPartition] = useState("");
@@ -49,9 +55,11 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
   const source = isFiltered ? fixedRows(view.source.toArray().filter(shows)) : view.source;
   const now = useNow(reading.isLive, 1000);
   const name = path.at(-1) ?? "";
-  const properties = useRecordProperties(store);
+  const ofStore = useStoreProperties(store);
+  const properties = ofStore.filter(({ statements }) => statements.includes("INSERT INTO ENTITY"));
   const refusal = useRefusal("USAGE", `STORE ${quoteIdentifier(store)}`);
-  const [isProducing, setProducing] = useState(false);
+  const [dialog, setDialog] = useState<"produce" | "stream" | "drop" | null>(null);
+  const close = () => setDialog(null);
   const [isWritten, setWritten] = useState(false);
 
   return (
@@ -73,6 +81,35 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
             <input type="datetime-local" value={moment} onChange={(event) => setMoment(event.target.value)} />
           </label>
         ) : null}
+        {start === "offsets" ? (
+          <label className="choice">
+            <span className="hidden">Partition and offset of the first records</span>
+            <input
+              placeholder="0:1200, 1:980"
+              value={offsets}
+              onChange={(event) => setOffsets(event.target.value)}
+            />
+          </label>
+        ) : null}
+        <label className="choice">
+          <span>Server finds</span>
+          <input
+            placeholder="all, a text, or $.user = 7"
+            title="Records that contain a text, or whose JSON value meets a condition such as $.user.id >= 7"
+            value={filter}
+            onChange={(event) => setFilter(event.target.value)}
+          />
+        </label>
+        <label className="choice">
+          <span>At most</span>
+          <input
+            className="short"
+            inputMode="numeric"
+            placeholder="all"
+            value={limit}
+            onChange={(event) => setLimit(event.target.value)}
+          />
+        </label>
         {reading.isLive ? (
           <button type="button" className="secondary stop" onClick={reading.stop}>
             <Icon name="stop" /> Stop
@@ -121,11 +158,19 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
           {reading.rows.dropped > 0 ? <span className="notice">only the newest 10,000 are kept</span> : null}
         </p>
         <div className="actions">
+          {hasTopics(ofStore) ? (
+            <ActionButton refusal={refusal} onClick={() => setDialog("stream")}>
+              <Icon name="plus" /> Create a stream
+            </ActionButton>
+          ) : null}
           {properties.length === 0 ? null : (
-            <ActionButton refusal={refusal} onClick={() => setProducing(true)}>
+            <ActionButton refusal={refusal} onClick={() => setDialog("produce")}>
               <Icon name="write" /> Write a record
             </ActionButton>
           )}
+          <ActionButton isDangerous refusal={refusal} onClick={() => setDialog("drop")}>
+            <Icon name="clear" /> Drop
+          </ActionButton>
           <ExportButtons
             columns={reading.columns ?? []}
             rowsToExport={() => source.toArray()}
@@ -148,31 +193,20 @@ export function MessageBrowser({ store, path }: MessageBrowserProps) {
           />
         )}
       </div>
-      {isProducing ? (
+      {dialog === "stream" ? <FromEntityDialog store={store} path={path} onClose={close} /> : null}
+      {dialog === "drop" ? (
+        <DropEntityDialog store={store} path={path} onClose={close} onDone={onDropped} />
+      ) : null}
+      {dialog === "produce" ? (
         <ProduceDialog
           store={store}
           path={path}
           properties={properties}
-          onClose={() => setProducing(false)}
+          onClose={close}
           onDone={() => setWritten(true)}
         />
       ) : null}
     </section>
-  );
-}
-
-/** A store type is CONFLUENT_KAFKA in statements, and ConfluentKafka in listings. */
-const lettersOf = (type: string) => type.toLowerCase().replaceAll("_", "");
-const readType = (result: ResultSet) => result.rows[0]?.[0] ?? null;
-
-/** Parts that a record has beside key and value; nothing if the store's entities are not records. */
-function useRecordProperties(store: string): readonly PropertyFacts[] {
-  const language = useLanguage();
-  const statement = `SELECT store_type FROM ${system("stores")} WHERE name = ${literal(store)}`;
-  const { data: type } = useAnswer({ statement, read: readType });
-  return (language?.properties ?? []).filter(
-    ({ storeType, statements }) =>
-      lettersOf(storeType) === lettersOf(type ?? "") && statements.includes("INSERT INTO ENTITY"),
   );
 }
 

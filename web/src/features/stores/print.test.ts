@@ -3,13 +3,33 @@ import { insertStatement, printStatement, recordFilter } from "./print";
 
 describe("printStatement", () => {
   it("quotes names, and starts now, at the first record or at a time", () => {
-    expect(printStatement('k"', ["a.b"], "latest", "")).toBe(
+    const options = { start: "latest", moment: "", offsets: "", filter: "", limit: "" } as const;
+    expect(printStatement('k"', ["a.b"], options)).toBe(
       `PRINT ENTITY "a.b" IN STORE "k""" WITH ('starting.position' = 'latest');`,
     );
-    const at = printStatement("k", ["db", "t"], "timestamp", "2026-11-28T08:00");
+    const at = printStatement("k", ["db", "t"], {
+      ...options,
+      start: "timestamp",
+      moment: "2026-11-28T08:00",
+    });
     expect(at).toContain(`"db"."t"`);
     expect(at).toContain(`'starting.position.timestamp' = ${Date.parse("2026-11-28T08:00")}`);
-    expect(printStatement("k", ["t"], "timestamp", "")).toBeNull();
+    expect(printStatement("k", ["t"], { ...options, start: "timestamp" })).toBeNull();
+  });
+
+  it("starts at offsets, and lets the server filter and count", () => {
+    const options = {
+      start: "offsets",
+      moment: "",
+      offsets: " 0:12, 1:9 ",
+      filter: " it's ",
+      limit: "10",
+    } as const;
+    expect(printStatement("k", ["t"], options)).toBe(
+      `PRINT ENTITY "t" IN STORE "k" WITH ('starting.position' = 'earliest', 'starting.position.offsets' = '0:12, 1:9', 'print.filter' = 'it''s', 'print.limit' = 10);`,
+    );
+    expect(printStatement("k", ["t"], { ...options, offsets: "12" })).toBeNull();
+    expect(printStatement("k", ["t"], { ...options, limit: "1) x" })).toBeNull();
   });
 });
 

@@ -4,21 +4,41 @@ import type { Column, Row } from "../../api/wire";
 import { literal } from "../../data/select";
 import { quoteIdentifier, quotePath } from "../../sql/identifiers";
 
-export type Start = "latest" | "earliest" | "timestamp";
+export type Start = "latest" | "earliest" | "timestamp" | "offsets";
 
-/** `moment` is the local time of an input, for the start at a time; null if it is none. */
+export interface PrintOptions {
+  readonly start: Start;
+  /** Local time of an input, for the start at a time. */
+  readonly moment: string;
+  /** Partition and offset, such as `0:1200, 1:980`, for the start at offsets. */
+  readonly offsets: string;
+  /** Text or condition that the server looks for; empty for all records. */
+  readonly filter: string;
+  /** Number of records after which the result ends; empty for no limit. */
+  readonly limit: string;
+}
+
+/** PRINT from where the user wants; null if the time, the offsets or the limit is none. */
 export function printStatement(
   store: string,
   path: readonly string[],
-  start: Start,
-  moment: string,
+  { start, moment, offsets, filter, limit }: PrintOptions,
 ): string | null {
-  const properties = [`${literal("starting.position")} = ${literal(start)}`];
+  const properties = [
+    `${literal("starting.position")} = ${literal(start === "offsets" ? "earliest" : start)}`,
+  ];
   if (start === "timestamp") {
     const time = Date.parse(moment);
     if (Number.isNaN(time)) return null;
     properties.push(`${literal("starting.position.timestamp")} = ${time}`);
   }
+  if (start === "offsets") {
+    if (!/^\s*\d+\s*:\s*\d+\s*(?:,\s*\d+\s*:\s*\d+\s*)*$/.test(offsets)) return null;
+    properties.push(`${literal("starting.position.offsets")} = ${literal(offsets.trim())}`);
+  }
+  if (filter.trim() !== "") properties.push(`${literal("print.filter")} = ${literal(filter.trim())}`);
+  if (!/^\s*\d*\s*$/.test(limit)) return null;
+  if (limit.trim() !== "") properties.push(`${literal("print.limit")} = ${Number(limit)}`);
   return `PRINT ENTITY ${quotePath(path)} IN STORE ${quoteIdentifier(store)} WITH (${properties.join(", ")});`;
 }
 

@@ -3,11 +3,15 @@ import { useCallback, useState } from "react";
 import type { ResultSet } from "../../api/statements";
 import { type EntityItem, readEntities } from "../../catalog/listing";
 import { useAnswer } from "../../data/use-answer";
+import { useRefusal } from "../../data/use-right";
 import { quoteIdentifier, quotePath, readPath } from "../../sql/identifiers";
+import { ActionButton } from "../../ui/action-button";
 import { Empty } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { Page } from "../../ui/page";
+import { NewEntityDialog } from "./entity-dialogs";
 import { MessageBrowser } from "./message-browser";
+import { useStoreProperties } from "./use-store-properties";
 
 const route = getRouteApi("/stores/$store");
 const TOP: readonly string[] = [];
@@ -19,8 +23,24 @@ export function StorePage() {
   const navigate = route.useNavigate();
   const [text, setText] = useState("");
   const path = entity === undefined ? null : readPath(entity);
+  const [isCreating, setCreating] = useState(false);
+  const properties = useStoreProperties(store).filter(({ statements }) =>
+    statements.includes("CREATE ENTITY"),
+  );
+  const refusal = useRefusal("USAGE", `STORE ${quoteIdentifier(store)}`);
   return (
-    <Page title={store} above={<Link to="/stores">Stores</Link>} isFixed>
+    <Page
+      title={store}
+      above={<Link to="/stores">Stores</Link>}
+      isFixed
+      actions={
+        properties.length === 0 ? undefined : (
+          <ActionButton refusal={refusal} onClick={() => setCreating(true)}>
+            <Icon name="plus" /> New entity
+          </ActionButton>
+        )
+      }
+    >
       <div className="store">
         <aside className="entities" aria-label="Entities">
           <label className="search-box">
@@ -44,9 +64,17 @@ export function StorePage() {
         {path === null ? (
           <Empty title="No entity chosen">Choose one to read its records as they are in the store.</Empty>
         ) : (
-          <MessageBrowser key={entity} store={store} path={path} />
+          <MessageBrowser
+            key={entity}
+            store={store}
+            path={path}
+            onDropped={() => void navigate({ search: {}, replace: true })}
+          />
         )}
       </div>
+      {isCreating ? (
+        <NewEntityDialog store={store} properties={properties} onClose={() => setCreating(false)} />
+      ) : null}
     </Page>
   );
 }
