@@ -182,6 +182,9 @@ class QueryProgress(_Message):
     one is needed. `lag` is how many records each split of each entity had, when the batch was planned, behind the last one that it read;
     without the splits of stores that do not count their records. `backlog_bytes` is how much of its log the store of each entity keeps
     because the query has not confirmed to have read it.
+    `input_bytes` and `output_bytes` are the keys and values of the records that were read and written, None where a source or the sink has
+    no records; the rates are over the duration of the batches. `committed_at_ms` is when the last batch was committed, since the epoch, and
+    `checkpoint_bytes` the size of the checkpoint, which is measured from time to time.
     `latencies_ms` has, for each batch with records that have a time of their store, the time from that of its oldest record to its commit.
     """
 
@@ -194,6 +197,12 @@ class QueryProgress(_Message):
     watermark_ms: int | None = None
     batches: int = 1
     output_rows: int | None = None
+    input_bytes: int | None = None
+    input_bytes_per_second: float | None = None
+    output_bytes: int | None = None
+    output_bytes_per_second: float | None = None
+    committed_at_ms: int | None = None
+    checkpoint_bytes: int | None = None
     state_rows: int = 0
     state_bytes: int = 0
     state_file_bytes: int = 0

@@ -31,6 +31,7 @@ object RepeatableRows {
     val meant = expression.transform {
       case FilterBarrier(child, _)     => child
       case CountingEventTime(child, _) => child
+      case measured: MeasuredRecord    => measured.left
       case admitted: AdmitRecord       => Literal.create(null, admitted.dataType)
     }
     meant.deterministic && !meant.exists {
