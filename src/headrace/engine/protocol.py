@@ -20,6 +20,9 @@ DRIVER_FAILED = "the driver failed: "
 """Prefix of the line of a driver's log with the reason of its end; the server shows users the rest of that line."""
 DRIVER_REFUSED = 3
 """Exit code of a driver that cannot start with the server's settings, however often it is tried."""
+HOLD_S = 120.0
+"""How long a query waits at a border for the request to stop or to continue. It follows at once, unless the server cannot write to its
+catalog."""
 
 
 class _Message(BaseModel):
