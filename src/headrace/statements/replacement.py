@@ -39,7 +39,7 @@ from headrace.statements.continuous_query import (
     registered_schemas,
     remarks,
 )
-from headrace.statements.exclusive import exclusive_readings
+from headrace.statements.exclusive import exclusive_readings, refuse_shared
 from headrace.statements.relation import relation_of_kind
 from headrace.statements.resuming import refuse_resume
 from headrace.statements.schemas import pinned
@@ -129,6 +129,7 @@ async def replace_query(statement: ReplaceQuery, run: Execution) -> Outcome:
             ddl("query", query.id, "ALTER", f"query {query.id} has this statement already", [query.id])
         )
     _refuse_anew(replacement.comparison, statement.select.span)
+    refuse_shared(SparkPlan.from_json(successor.plan), run, statement.select.span, of=query)
     tracing.request_start(query.id)
     successor = await asyncio.to_thread(_created, replacement, run)
     rebuild = replacement.comparison.rebuild if replacement.comparison.kind == "partly" else None
@@ -305,17 +306,21 @@ def _with_sink_of(old: SparkPlan, prepared: Prepared, target: Target) -> Prepare
 
 
 def _refuse_to_start_anew(query: Query, plan: SparkPlan, run: Execution, span: Span | None) -> None:
-    """Raise UserError 0A000 for a query that cannot start anew."""
+    """Raise UserError 0A000 for a query that cannot start anew. Its present version must be able to continue if the new one fails, and a
+    source with one position cannot be read by both."""
+    present = set(exclusive_readings(SparkPlan.from_json(query.plan), run))
     if query.kind is QueryKind.CREATE_MATERIALIZED_VIEW_AS:
         reason = "the view contains the rows of the earlier statement"
-    elif reading := next(exclusive_readings(plan, run), None):
-        reason = f"it reads {reading}, which returns each change once"
+        remedy = f"Leave {dialect.REPLACEMENT.name!r} out, or drop what the query writes and create it again."
+    elif reading := next((each for each in exclusive_readings(plan, run) if each in present), None):
+        reason = f"the present version reads {reading} too, which returns each change once"
+        remedy = "Name another one in the new statement."
     else:
         return
     raise UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
         f"the query cannot start anew: {reason}",
-        hint=f"Nothing was changed. Leave {dialect.REPLACEMENT.name!r} out, or drop what the query writes and create it again.",
+        hint=f"Nothing was changed. {remedy}",
         span=span,
     )
 
@@ -377,6 +382,7 @@ def _rolled_back(statement: RollBackQuery, run: Execution) -> Query:
                 span=statement.span,
             )
     _refuse_anew(_compared(checkpoint_of, successor), statement.span)
+    refuse_shared(SparkPlan.from_json(successor.plan), run, statement.span, of=query)
     _kept(successor, versions[statement.version].definition, run)
     return successor
 
