@@ -76,7 +76,14 @@ def test_a_projection_goes_from_topic_to_topic(
     )
     messages = consumed(target, 4)
     assert sorted(messages) == [(f'{{"id":{n + 1}}}', f'{{"id":{n + 1},"name":"N{n}"}}') for n in range(2, 6)]
-    driver.until(lambda: any(progress.input_rows == 6 for progress in driver.progress(query)))
+    driver.until(lambda: sum(progress.input_rows for progress in driver.progress(query)) == 6)
+    reports = driver.progress(query)
+    # Of the records without a key that were read, and of those with a key that were written.
+    assert sum(report.input_bytes or 0 for report in reports) == 6 * len('{"id": 0, "name": "n0"}')
+    assert sum(report.output_bytes or 0 for report in reports) == 4 * len('{"id":3}{"id":3,"name":"N2"}')
+    assert reports[-1].checkpoint_bytes
+    committed = max((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    assert reports[-1].committed_at_ms == round(committed.stat().st_mtime * 1000)
     assert driver.stop(query).error is None
 
 

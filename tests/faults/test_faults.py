@@ -216,6 +216,25 @@ def test_nothing_is_lost_or_doubled_when_the_driver_dies_inside_a_batch(place: s
     scene.workload.until_exact()
 
 
+@pytest.mark.faults
+def test_a_query_that_restarts_often_is_reported(scene: Scene) -> None:
+    scene.until_running()
+    query = scene.workload.queries[0]
+
+    def restarts() -> int:
+        return int(scene.facts(query)["restarts"])
+
+    def codes() -> list[object]:
+        return [row[0] for row in scene.door.execute(f"EXPLAIN WHY {query};")]
+
+    for count in range(restarts() + 1, 4):
+        assert "restarts_often" not in codes()
+        scene.server.kill_driver()
+        until(lambda count=count: restarts() >= count, lambda: scene.events(query))
+        scene.until_fact(query, "state", "running")
+    until(lambda: "restarts_often" in codes(), lambda: f"the finding, but {codes()}")
+
+
 def test_a_statement_waits_for_a_broker_that_is_busy(scene: Scene, seed: str) -> None:
     """The statement waits longer than for an absent broker: a topic may take seconds to create."""
     (broker,) = brokers_of(scene.broker.log.parent)

@@ -121,7 +121,7 @@ class QueryProperties:
     state_ttl_ms: int = 0
     name: str | None = None
     resume: ResumeFrom | None = None
-    starts_anew: bool = False
+    replacement: str = "compatible"
     execution_mode: str | None = None
     execution_mode_span: Span | None = field(default=None, compare=False)
     state_ttl_span: Span | None = field(default=None, compare=False)

@@ -445,10 +445,11 @@ RESUME_QUERY_VERSION = PropertySpec(
 )
 REPLACEMENT = PropertySpec(
     "query.replacement",
-    choice("compatible", "anew"),
+    choice("compatible", "partly", "anew"),
     Scope.QUERY,
-    "of a query that is replaced: `compatible` continues from its checkpoint, or is refused; `anew` starts without state, at the first "
-    "records of its sources or at their `starting.position`. No effect on a query that is created",
+    "of a query that is replaced: `compatible` continues from its checkpoint, or is refused; with `partly`, the branches of a UNION ALL "
+    "that change start at the first records of their sources or at their `starting.position`, and the others continue; `anew` starts "
+    "without state, with all sources. No effect on a query that is created",
     default="compatible",
 )
 

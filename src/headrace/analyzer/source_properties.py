@@ -189,7 +189,7 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
         state_ttl_ms=reader.take(dialect.STATE_TTL) or 0,
         name=reader.take(dialect.QUERY_NAME),
         resume=_resume(reader),
-        starts_anew=reader.take(dialect.REPLACEMENT) == "anew",
+        replacement=reader.take(dialect.REPLACEMENT) or "compatible",
         execution_mode=reader.take(dialect.EXECUTION_MODE),
         execution_mode_span=reader.span(dialect.EXECUTION_MODE),
         state_ttl_span=reader.span(dialect.STATE_TTL),

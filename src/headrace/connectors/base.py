@@ -79,13 +79,15 @@ def no_options(_reader: PropertyReader) -> dict[str, str]:
 class RecordSource:
     """Facet of a store whose entities `spark.source` reads as records. `metadata` is the type of ROWMETA(), the record's position.
 
-    `headers`: records may have headers, which ROWHEADERS() returns.
+    `headers`: records may have headers, which ROWHEADERS() returns. `movable_positions`: a checkpoint contains the positions as one JSON
+    object by entity, so that they can be moved to another checkpoint.
     """
 
     metadata: Struct
     options: TakeOptions = no_options
     real_time: bool = False
     headers: bool = False
+    movable_positions: bool = False
 
 
 @dataclass(frozen=True)

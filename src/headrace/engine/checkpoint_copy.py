@@ -26,6 +26,9 @@ from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
 
 IDENTITIES = "identities.json"
 """The identities of the entities that the offsets belong to: see `engine.driver.identities`."""
+FIRST_VERSION = "first_version"
+"""The file of an operator that started in the midst of a checkpoint: the version of which its state is empty. Its files are numbered from
+there."""
 PARTS = "parts"
 """The folder of the checkpoints of an application's parts, in that of the application."""
 _METADATA = "metadata"
@@ -219,13 +222,23 @@ def _state_files(state: Path, version: int) -> Iterator[Path]:
     for parent, folders, names in os.walk(state):
         if _SST_FOLDER in folders:
             folders.remove(_SST_FOLDER)
+        first = _first_version(state, Path(parent))
         names = [name for name in names if not name.startswith(".")]
         versions = [(match, name) for name in names if (match := _VERSIONED.fullmatch(name)) is not None]
         if versions:
             yield from _store_files(
-                Path(parent), {(int(m[1]), m[2]): Path(parent, name) for m, name in versions}, version
+                Path(parent),
+                {(int(m[1]), m[2]): Path(parent, name) for m, name in versions},
+                version - first,
             )
         yield from (Path(parent, name) for name in names if _VERSIONED.fullmatch(name) is None)
+
+
+def _first_version(state: Path, folder: Path) -> int:
+    """Return the version of which the state of the operator of a folder is empty."""
+    operator = folder.relative_to(state).parts[:1]
+    file = state.joinpath(*operator, FIRST_VERSION)
+    return int(file.read_text()) if operator and file.is_file() else 0
 
 
 def _store_files(store: Path, files: dict[tuple[int, str], Path], version: int) -> Iterator[Path]:

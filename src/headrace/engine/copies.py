@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.catalog.objects import Query
+from headrace.catalog.objects import Query, QueryState
 from headrace.connectors.carried_errors import carried
 from headrace.core.errors import InternalError, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, copy_whole, has_batch, no_batch
-from headrace.engine.checkpoints import Checkpoints
+from headrace.engine.checkpoints import Checkpoints, folder_name
 from headrace.engine.pools import DriverProcess
-from headrace.engine.protocol import CheckpointCopied, CopyCheckpoint, ReleaseQuery
+from headrace.engine.protocol import HOLD_S, CheckpointCopied, CopyCheckpoint, ReleaseQuery
+from headrace.engine.rebuilt_checkpoint import place_rebuilt
+from headrace.planner.branches import Rebuild
 from headrace.planner.physical import SparkPlan
+
+_STOPPED_S = 20.0
 
 
 class Copies:
@@ -40,9 +45,7 @@ class Copies:
             # A driver that has ended may have left a part.
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
             return await asyncio.to_thread(self._at_rest, query, target)
-        if answer.error is not None:
-            raise carried(answer.error) or InternalError("the driver could not copy the checkpoint")
-        return Border(answer.batch, is_interrupted=False)
+        return _border(answer)
 
     async def back_up(self, query: Query, target: Path, *, hold: bool) -> bool | None:
         """Copy the checkpoint of a query into a folder that does not exist: at a batch border if it runs, as a whole if it does not.
@@ -65,6 +68,56 @@ class Copies:
                 return False
             # It was started meanwhile.
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+
+    async def continue_partly(self, query: Query, successor: Query, rebuild: Rebuild) -> float:
+        """Write the checkpoint of `successor`, which continues partly from that of the query. A query that runs starts no batch afterwards.
+        Return the monotonic time until which `successor` can be stored: the hold ends a little later.
+
+        Raises UserError 3E003 for a query that has not finished a batch or is about to start, 0A000 for one that was stopped during a
+        batch which it writes exactly once, 57014 if its batch does not end in time, and OSError. Then the query continues.
+        """
+        # The hold begins later. The driver hears of the new version within the time that is subtracted.
+        held_until = time.monotonic() + HOLD_S - _STOPPED_S
+        checkpoint = self._checkpoints.store(successor)
+        copy = self._checkpoints.copy_path(checkpoint, folder_name(successor))
+        try:
+            # A server that was killed may have left a part.
+            await asyncio.to_thread(_remove, copy)
+            await asyncio.to_thread(checkpoint.remove)
+            last = await self._held(query, copy)
+            await asyncio.to_thread(place_rebuilt, copy, checkpoint, last.batch, rebuild)
+            return held_until
+        except BaseException:
+            await self.abandon_partly(query, successor)
+            raise
+        finally:
+            await asyncio.to_thread(_remove, copy)
+
+    async def abandon_partly(self, query: Query, successor: Query) -> None:
+        """Undo `continue_partly`: remove the checkpoint, and let the query continue."""
+        self.release(query)
+        await asyncio.to_thread(self._checkpoints.store(successor).remove)
+
+    async def _held(self, query: Query, target: Path) -> Border:
+        """Copy the checkpoint of a query that starts no batch afterwards."""
+        answer = await self._of_driver(query, target, hold=True)
+        if answer is not None and answer.is_running:
+            return _border(answer)
+        if query.should_run and query.actual_state is not QueryState.ERRORED:
+            raise UserError(
+                SqlState.RELATION_NOT_READY,
+                f"the query {query.id} is {query.actual_state.value}: it can continue partly only while it runs, or after its end",
+                hint=f"Repeat the statement later. EXPLAIN WHY {query.id}; shows the cause.",
+            )
+        last = await asyncio.to_thread(self._at_rest, query, target)
+        sink = SparkPlan.from_json(query.plan).sink
+        if last.is_interrupted and getattr(sink, "guarantee", None) == "exactly_once":
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"the query {query.id} was stopped during a batch, of which its sink may contain rows",
+                hint=f"RESTART QUERY {query.id}; and repeat the statement while it runs.",
+            )
+        return last
 
     def release(self, query: Query) -> None:
         """Let a query that is held between two batches continue."""
@@ -121,3 +174,14 @@ class Copies:
         with store.reading(target.parent) as checkpoint:
             copy_checkpoint(checkpoint, target, last.batch, SparkPlan.from_json(query.plan))
         return last
+
+
+def _border(answer: CheckpointCopied) -> Border:
+    """Return the border at which a driver has copied a checkpoint; raise its error."""
+    if answer.error is not None:
+        raise carried(answer.error) or InternalError("the driver could not copy the checkpoint")
+    return Border(answer.batch, is_interrupted=False)
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -56,6 +57,7 @@ from headrace.engine.supervisor import Supervisor
 from headrace.engine.views.opening import open_views
 from headrace.engine.views.readers import Readers
 from headrace.engine.views.store import PURGE_INTERVAL_S
+from headrace.planner.branches import Rebuild
 from headrace.planner.physical import SparkPlan
 from headrace.planner.placement import placed_on
 
@@ -115,6 +117,7 @@ class Engine:
             catalog, settings, self._drivers, self._checkpoints, self.functions
         )
         self._applying: set[asyncio.Task[None]] = set()
+        self._replacing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._readers = Readers(self.views.readers)
         self._stopping = asyncio.Event()
         self._chores: list[asyncio.Task[None]] = []
@@ -273,6 +276,31 @@ class Engine:
             raise copy_failure(error) from error
         finally:
             await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
+
+    def replacing(self, query_id: str) -> asyncio.Lock:
+        """Return the lock of a query within which a new version is stored: two versions with the same number would have the same
+        checkpoint."""
+        lock = self._replacing.get(query_id)
+        if lock is None:
+            lock = self._replacing[query_id] = asyncio.Lock()
+        return lock
+
+    async def start_anew(self, successor: Query) -> None:
+        """Remove what a server that was killed has left in the place of the checkpoint of a version that is not stored yet."""
+        await asyncio.to_thread(self._checkpoints.store(successor).remove)
+
+    async def continue_partly(self, query: Query, successor: Query, rebuild: Rebuild) -> float:
+        """Write the checkpoint of a new version of a query that continues partly from the present one. The query starts no batch
+        afterwards, until `abandon_partly`. Returns the monotonic time until which the version can be stored. Raises as
+        `Copies.continue_partly`, and ExternalError 53000."""
+        try:
+            return await self._copies.continue_partly(query, successor, rebuild)
+        except OSError as error:
+            raise copy_failure(error) from error
+
+    async def abandon_partly(self, query: Query, successor: Query) -> None:
+        """Remove the checkpoint of a version that was not stored, and let the query continue."""
+        await self._copies.abandon_partly(query, successor)
 
     async def run_interactive(
         self, plan: SparkPlan, columns: tuple[ResultColumn, ...], *, compute_pool: str, user: str

@@ -45,6 +45,8 @@ class QueryMetrics(QueryProgress):
     future_rows_total: int = 0
     function_failures_total: int = 0
     output_rows_total: int = 0
+    input_bytes_total: int | None = None
+    output_bytes_total: int | None = None
     steps_total: dict[str, StepRows] = Field(default_factory=dict)
     latency_counts: list[int] = Field(
         default_factory=lambda: [0] * (len(LATENCY_MS) + 1),
@@ -64,6 +66,10 @@ class QueryMetrics(QueryProgress):
         totals["output_rows_total"] = (earlier.output_rows_total if earlier else 0) + (
             message.output_rows or 0
         )
+        for name in ("input_bytes", "output_bytes"):
+            known = getattr(earlier, f"{name}_total") if earlier else None
+            new = getattr(message, name)
+            totals[f"{name}_total"] = None if new is None else (known or 0) + new
         steps = dict(earlier.steps_total) if earlier else {}
         for step in message.steps:
             before = steps.get(step.step) or StepRows(step=step.step, input_rows=0, output_rows=0)
@@ -75,14 +81,14 @@ class QueryMetrics(QueryProgress):
         counts = list(earlier.latency_counts) if earlier else [0] * (len(LATENCY_MS) + 1)
         for latency in message.latencies_ms:
             counts[bisect_left(LATENCY_MS, latency)] += 1
-        known = earlier.last_latency_ms if earlier else None
+        last_latency_ms = earlier.last_latency_ms if earlier else None
         return QueryMetrics(
             **dict(message),
             **totals,
             steps_total=steps,
             latency_counts=counts,
             latency_ms_total=(earlier.latency_ms_total if earlier else 0) + sum(message.latencies_ms),
-            last_latency_ms=message.latencies_ms[-1] if message.latencies_ms else known,
+            last_latency_ms=message.latencies_ms[-1] if message.latencies_ms else last_latency_ms,
             received_at=time.time(),
         )
 
@@ -212,7 +218,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "batch_age_ms",
         BIGINT,
-        "Time since the last batch was reported, and with it the age of the checkpoint.",
+        "Time since the last batch was reported.",
         _one(lambda metrics: max(0, round((time.time() - metrics.received_at) * 1000))),
     ),
     Metric(
@@ -240,6 +246,35 @@ METRICS: tuple[Metric, ...] = (
         is_counter=True,
     ),
     Metric(
+        "input_bytes_per_second",
+        DOUBLE,
+        "Bytes of the keys and values of records, without headers, read per second in the last batches. Missing if a source is no source "
+        "of records, such as a table.",
+        _field("input_bytes_per_second"),
+    ),
+    Metric(
+        "input_bytes_total",
+        BIGINT,
+        "Bytes of the keys and values of records that were read since the server started. Missing as `input_bytes_per_second`.",
+        _field("input_bytes_total"),
+        is_counter=True,
+    ),
+    Metric(
+        "output_bytes_per_second",
+        DOUBLE,
+        "Bytes of the keys and values of records, without headers, passed to the sink per second in the last batches. Missing if the sink "
+        "is a table or a view, and for statements of an application that share their source.",
+        _field("output_bytes_per_second"),
+    ),
+    Metric(
+        "output_bytes_total",
+        BIGINT,
+        "Bytes of the keys and values of records that were passed to the sink since the server started. Missing as "
+        "`output_bytes_per_second`.",
+        _field("output_bytes_total"),
+        is_counter=True,
+    ),
+    Metric(
         "watermark",
         TIMESTAMP,
         "The watermark: no earlier event time is expected. Missing while there is none.",
@@ -264,6 +299,24 @@ METRICS: tuple[Metric, ...] = (
     Metric("state_rows", BIGINT, "Rows of state that are kept.", _field("state_rows")),
     Metric("state_bytes", BIGINT, "Memory that the state uses.", _field("state_bytes")),
     Metric("state_file_bytes", BIGINT, "Size of the files of the state.", _field("state_file_bytes")),
+    Metric(
+        "checkpoint_age_ms",
+        BIGINT,
+        "Time since the last batch was committed to the checkpoint. Missing before the first one.",
+        _one(
+            lambda metrics: (
+                None
+                if metrics.committed_at_ms is None
+                else max(0, round(time.time() * 1000) - metrics.committed_at_ms)
+            )
+        ),
+    ),
+    Metric(
+        "checkpoint_bytes",
+        BIGINT,
+        "Size of the files of the checkpoint: positions, state, and what the sink keeps there. Measured every 30 s at most.",
+        _field("checkpoint_bytes"),
+    ),
     Metric(
         "late_rows_total",
         BIGINT,

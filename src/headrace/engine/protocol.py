@@ -25,6 +25,9 @@ DRIVER_FAILED = "the driver failed: "
 """Prefix of the line of a driver's log with the reason of its end; the server shows users the rest of that line."""
 DRIVER_REFUSED = 3
 """Exit code of a driver that cannot start with the server's settings, however often it is tried."""
+HOLD_S = 120.0
+"""How long a query waits at a border for the request to stop or to continue. It follows at once, unless the server cannot write to its
+catalog."""
 
 
 class _Message(BaseModel):
@@ -187,6 +190,9 @@ class QueryProgress(_Message):
     one is needed. `lag` is how many records each split of each entity had, when the batch was planned, behind the last one that it read;
     without the splits of stores that do not count their records. `backlog_bytes` is how much of its log the store of each entity keeps
     because the query has not confirmed to have read it.
+    `input_bytes` and `output_bytes` are the keys and values of the records that were read and written, None where a source or the sink has
+    no records; the rates are over the duration of the batches. `committed_at_ms` is when the last batch was committed, since the epoch, and
+    `checkpoint_bytes` the size of the checkpoint, which is measured from time to time.
     `latencies_ms` has, for each batch with records that have a time of their store, the time from that of its oldest record to its commit.
     """
 
@@ -199,6 +205,12 @@ class QueryProgress(_Message):
     watermark_ms: int | None = None
     batches: int = 1
     output_rows: int | None = None
+    input_bytes: int | None = None
+    input_bytes_per_second: float | None = None
+    output_bytes: int | None = None
+    output_bytes_per_second: float | None = None
+    committed_at_ms: int | None = None
+    checkpoint_bytes: int | None = None
     state_rows: int = 0
     state_bytes: int = 0
     state_file_bytes: int = 0

@@ -107,6 +107,15 @@ def decode(records: DataFrame, spec: DecodeSpec) -> DataFrame:
     return checked.select(*(name_sql(column.name) for column in spec.columns), *hidden)
 
 
+def measured(records: DataFrame, name: str) -> DataFrame:
+    """Return the records unchanged. The bytes of their keys and values are counted under `name`."""
+    columns = [
+        f"headrace_measured(value, key, {text_sql(name)}) AS value" if column == "value" else name_sql(column)
+        for column in records.columns
+    ]
+    return records.selectExpr(*columns)
+
+
 def encode(rows: DataFrame, spec: EncodeSpec) -> DataFrame:
     """Return `rows` as records: key BINARY, value BINARY; and where they may be tombstones with an event time, their headers."""
     fields = [(column.name, name_sql(column.name), column.type) for column in spec.columns]

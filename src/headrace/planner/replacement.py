@@ -13,46 +13,39 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from headrace.planner import physical
+from headrace.planner.branches import STATEFUL, NotApartError, Rebuild, rebuild
 from headrace.planner.physical import SparkPlan, Step, inputs_of
 
 _READS = (physical.ReadEntity, physical.ReadRows, physical.ReadTable)
-_STATEFUL = (
-    physical.AssignWatermark,
-    physical.TemporalJoin,
-    physical.IntervalJoin,
-    physical.Normalize,
-    physical.Materialize,
-    physical.ChangelogAggregate,
-    physical.ChangelogJoin,
-    physical.TopN,
-    physical.MatchRecognize,
-    physical.OverAggregate,
-    physical.Spool,
-)
 _WITHOUT_EFFECT = {"starting_position", "starting_timestamp_ms"}
 """Fields of a source that count only for a query without a checkpoint."""
 
 
 @dataclass(frozen=True)
 class StepChange:
-    """Change of a step; `keeps_state` is true if the checkpoint contains positions or state of the step."""
+    """Change of a step; `keeps_state` is true if the checkpoint contains positions or state of the step, or depends on the order of its
+    inputs, and `has_own_state` only in the first case."""
 
     id: str
     step: str
     change: Literal["kept", "changed", "added", "removed"]
     keeps_state: bool
+    has_own_state: bool
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Changes of the steps, and the obstacles: the reasons why the new plan cannot continue from the checkpoint.
 
-    `starts_anew` is true if it is not to continue, whether it could or not.
+    `requested` is the class that the statement asks for, whether it could continue or not. `rebuild` is how a plan with obstacles continues
+    partly, and `not_apart` why it cannot.
     """
 
     steps: tuple[StepChange, ...]
     obstacles: tuple[str, ...]
-    starts_anew: bool = False
+    rebuild: Rebuild | None = None
+    not_apart: str | None = None
+    requested: str = "compatible"
 
     @property
     def is_compatible(self) -> bool:
@@ -60,22 +53,44 @@ class Comparison:
         return not self.obstacles
 
     @property
-    def kind(self) -> Literal["compatible", "anew"]:
-        """The class of the replacement: with the state of the old query, or from the beginning."""
-        return "compatible" if self.is_compatible and not self.starts_anew else "anew"
+    def is_possible(self) -> bool:
+        """True if the query can be replaced as requested."""
+        return self.is_compatible or self.requested == "anew" or (self.requested == "partly" == self.kind)
+
+    @property
+    def kind(self) -> Literal["compatible", "partly", "anew"]:
+        """The class of the replacement: with the state of the old query, with that of some branches, or from the beginning."""
+        if self.requested == "anew":
+            return "anew"
+        if self.is_compatible:
+            return "compatible"
+        return "partly" if self.rebuild is not None else "anew"
 
     def lines(self) -> list[str]:
         """Return the lines of EXPLAIN: the class, then its reasons, then the steps with their changes."""
-        if self.starts_anew:
-            result = "the query starts without state, in another checkpoint, and computes its results again"
-        else:
-            result = "the query continues from its positions, with its state"
-        reasons = (result, *self.obstacles) if self.starts_anew else self.obstacles or (result,)
         steps = [f"  {each.step.replace('_', ' ')} {each.id}: {self._described(each)}" for each in self.steps]
-        return [f"Replacement: {self.kind}", *(f"  {reason}" for reason in reasons), *steps]
+        return [f"Replacement: {self.kind}", *(f"  {reason}" for reason in self._reasons()), *steps]
+
+    def _reasons(self) -> Iterator[str]:
+        if self.requested == "anew":
+            yield "the query starts without state, in another checkpoint, and computes its results again"
+        elif self.is_compatible:
+            yield "the query continues from its positions, with its state"
+        elif self.rebuild is not None:
+            yield "the branches that change start without state, and compute their results again; the others continue"
+        yield from self.obstacles
+        if self.requested == "partly" and self.kind == "anew" and self.not_apart is not None:
+            yield self.not_apart
 
     def _described(self, each: StepChange) -> str:
-        if not each.keeps_state or each.change in ("added", "removed") or self.kind == "anew":
+        if not each.keeps_state or each.change == "removed" or self.kind == "anew":
+            return each.change
+        if self.kind == "partly" and self.rebuild is not None and each.has_own_state:
+            starts = (
+                "starts at its starting position" if each.step.startswith("read_") else "starts without state"
+            )
+            return f"{each.change}, {'continues from the checkpoint' if each.id in self.rebuild.kept else starts}"
+        if each.change == "added" or self.kind == "partly":
             return each.change
         return f"{each.change}, continues from the checkpoint"
 
@@ -84,8 +99,18 @@ def compare(old: SparkPlan, new: SparkPlan, *, same_sink: bool = True) -> Compar
     """Compare the plan of a query with the plan that is to replace it, or, unless `same_sink`, with the plan of another query that is to
     continue from its checkpoint."""
     kept = _kept(old, new)
-    obstacles = [*_obstacles(old, new, kept), *(_other_sink(old, new) if same_sink else ())]
-    return Comparison(tuple(_changes(old, new, kept)), tuple(dict.fromkeys(obstacles)))
+    changes, obstacles = tuple(_changes(old, new, kept)), list(_changed_content(old, new, kept))
+    whole = [*_changed_form(old, new), *(_other_sink(old, new) if same_sink else ())]
+    partly, not_apart = None, None
+    try:
+        if obstacles and not whole:
+            partly = rebuild(old, new, kept)
+    except NotApartError as reason:
+        not_apart = str(reason)
+    if partly is not None and partly.is_whole:
+        # Only the text of the UNION ALL changes.
+        obstacles, partly = [], None
+    return Comparison(changes, tuple(dict.fromkeys([*obstacles, *whole])), partly, not_apart)
 
 
 def _kept(old: SparkPlan, new: SparkPlan) -> frozenset[str]:
@@ -108,10 +133,12 @@ def _changes(old: SparkPlan, new: SparkPlan, kept: frozenset[str]) -> Iterator[S
     grouped = {name for grouping in new.groupings or () for name in _holders(new, grouping)}
     for step in new.steps:
         change: Literal["kept", "changed", "added"] = "added" if step.id not in before else "changed"
-        keeps_state = _is_bound(step) or step.id in grouped
-        yield StepChange(step.id, step.step, "kept" if step.id in kept else change, keeps_state)
+        own = isinstance(step, _READS + STATEFUL) or step.id in grouped
+        yield StepChange(
+            step.id, step.step, "kept" if step.id in kept else change, own or _is_bound(step), own
+        )
     yield from (
-        StepChange(step.id, step.step, "removed", _is_bound(step))
+        StepChange(step.id, step.step, "removed", _is_bound(step), isinstance(step, _READS + STATEFUL))
         for step in old.steps
         if step.id not in after
     )
@@ -128,14 +155,17 @@ def _holders(plan: SparkPlan, grouping: physical.Grouping) -> Iterator[str]:
 
 def _is_bound(step: Step) -> bool:
     """True if a checkpoint contains positions or state of the step, or if the order of its inputs decides about those of others."""
-    return isinstance(step, _READS + _STATEFUL) or len(inputs_of(step)) > 1
+    return isinstance(step, _READS + STATEFUL) or len(inputs_of(step)) > 1
 
 
-def _obstacles(old: SparkPlan, new: SparkPlan, kept: frozenset[str]) -> Iterator[str]:
+def _changed_form(old: SparkPlan, new: SparkPlan) -> Iterator[str]:
     for name in ("mode", "output_mode", "bounded", "internal_prefix"):
         if getattr(old, name) != getattr(new, name):
             described = {"mode": "execution mode", "output_mode": "output mode of Spark"}
             yield f"the {described.get(name, 'form of the plan')} changes from {getattr(old, name)} to {getattr(new, name)}"
+
+
+def _changed_content(old: SparkPlan, new: SparkPlan, kept: frozenset[str]) -> Iterator[str]:
     yield from _changed_steps(old, new, kept)
     yield from _changed_groupings(old, new, kept)
 

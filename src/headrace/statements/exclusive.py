@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from headrace.catalog.objects import Query
 from headrace.connectors.registry import connector
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
@@ -12,8 +13,9 @@ from headrace.planner.physical import ReadRows, SparkPlan
 from headrace.statements.base import Execution
 
 
-def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
-    """Raise UserError 3D008 if a plan uses an exclusive read of another unterminated query, or the same exclusive read twice."""
+def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None, *, of: Query | None = None) -> None:
+    """Raise UserError 3D008 if a plan, of a new query or of the query `of`, uses an exclusive read of another unterminated query, or the
+    same exclusive read twice."""
     readings = Counter(exclusive_readings(plan, run))
     for reading, count in readings.items():
         if count > 1:
@@ -24,6 +26,8 @@ def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None) -> None:
                 span=span,
             )
     for query in run.catalog.unfinished_queries() if readings else ():
+        if of is not None and query.id == of.id:
+            continue
         shared = readings.keys() & set(exclusive_readings(SparkPlan.from_json(query.plan), run))
         if shared:
             known = run.knows(query)

@@ -1,9 +1,11 @@
 """ALTER QUERY … AS SELECT, CREATE OR REPLACE … AS SELECT, ROLLBACK TO VERSION: a query continues from its checkpoint with another
-statement. ADR 53."""
+statement. ADRs 53 and 92."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,6 +20,7 @@ from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, QualifiedName, printed
 from headrace.core.sqlstate import SqlState
 from headrace.planner import plan_query
+from headrace.planner.branches import Rebuild
 from headrace.planner.physical import SparkPlan, WriteEntity, WriteRows, WriteView
 from headrace.planner.replacement import Comparison, compare
 from headrace.planner.sinks import EntitySink, TableSink
@@ -36,7 +39,7 @@ from headrace.statements.continuous_query import (
     registered_schemas,
     remarks,
 )
-from headrace.statements.exclusive import exclusive_readings
+from headrace.statements.exclusive import exclusive_readings, refuse_shared
 from headrace.statements.relation import relation_of_kind
 from headrace.statements.resuming import refuse_resume
 from headrace.statements.schemas import pinned
@@ -49,6 +52,11 @@ class Replacement:
     prepared: Prepared
     successor: Query
     comparison: Comparison
+
+    @property
+    def definition(self) -> ViewDefinition | None:
+        """The new definition of the materialized view that the query writes, if it writes one."""
+        return self.prepared.relation.definition if self.prepared.relation is not None else None
 
 
 def of_replacement(statement: ReplaceQuery, run: Execution) -> Iterator[Requirement]:
@@ -88,8 +96,10 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
             hint=f"ALTER QUERY … RENAME TO {Identifier(name)}; changes the name.",
             span=statement.select.query_properties.span(dialect.QUERY_NAME.name),
         )
-    if properties.starts_anew:
+    if properties.replacement == "anew":
         _refuse_to_start_anew(query, prepared.plan, run, statement.select.span)
+    if properties.replacement != "compatible":
+        # What continues has positions already.
         logical = prepared.logical.from_the_beginning(
             lambda scan: scan.relation.kind is not RelationKind.TABLE and not scan.properties.has_position
         )
@@ -102,9 +112,10 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
         sources=tuple(dict.fromkeys(relation.name for relation in prepared.logical.relations)),
         needs=tuple(run.policy.need(requirement) for requirement in of_query(written, within)),
         lineage=lineage(prepared.logical.root),
-        incarnation=query.version + 1 if properties.starts_anew else query.incarnation,
     )
-    comparison = replace(_compared(query, successor), starts_anew=properties.starts_anew)
+    comparison = replace(_compared(query, successor), requested=properties.replacement)
+    if comparison.is_possible and comparison.kind != "compatible":
+        successor = replace(successor, incarnation=query.version + 1)
     return Replacement(prepared, successor, comparison)
 
 
@@ -118,11 +129,55 @@ async def replace_query(statement: ReplaceQuery, run: Execution) -> Outcome:
             ddl("query", query.id, "ALTER", f"query {query.id} has this statement already", [query.id])
         )
     _refuse_anew(replacement.comparison, statement.select.span)
+    refuse_shared(SparkPlan.from_json(successor.plan), run, statement.select.span, of=query)
     tracing.request_start(query.id)
-    await asyncio.to_thread(_replace, replacement, run)
+    successor = await asyncio.to_thread(_created, replacement, run)
+    rebuild = replacement.comparison.rebuild if replacement.comparison.kind == "partly" else None
+    async with run.services.engine.replacing(query.id):
+        if successor.incarnation != query.incarnation:
+            await asyncio.to_thread(_refuse_replaced, query, run)
+            await run.services.engine.start_anew(successor)
+        if rebuild is None:
+            await asyncio.to_thread(_kept, successor, replacement.definition, run)
+        else:
+            await _continue_partly(query, successor, rebuild, run)
     run.services.engine.wake()
-    anew = ["it starts without state"] if replacement.comparison.starts_anew else []
-    return _answer(replacement.successor, [*anew, *remarks(replacement.prepared)])
+    return _answer(successor, [*_STARTS[replacement.comparison.kind], *remarks(replacement.prepared)])
+
+
+_STARTS = {
+    "compatible": [],
+    "partly": ["the branches that change start without state"],
+    "anew": ["it starts without state"],
+}
+"""Class of a replacement to what the Summary reports about it."""
+
+
+async def _continue_partly(query: Query, successor: Query, rebuild: Rebuild, run: Execution) -> None:
+    """Store the new version, whose checkpoint contains what continues. The query starts no batch from the copy of its checkpoint on.
+
+    Raises as `Engine.continue_partly` does, 3D008 if the query was replaced meanwhile, 3E003 if it was started again, and 57014 if it may
+    have started a batch. Then the query is as before. Also raises ExternalError 57015, after which it is unknown whether the version was
+    stored. So its checkpoint stays, and a query whose version was not stored continues when the hold ends.
+    """
+    engine = run.services.engine
+    held_until = await engine.continue_partly(query, successor, rebuild)
+    try:
+        await asyncio.to_thread(_kept, successor, None, run, since=query, until=held_until)
+    except UserError:
+        await engine.abandon_partly(query, successor)
+        raise
+
+
+def _refuse_replaced(query: Query, run: Execution) -> None:
+    """Raise UserError 3D008 if a query has another version by now: the checkpoint of the next version may be in use."""
+    current = run.catalog.query(query.id)
+    if current is None or current.version != query.version:
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"the query {query.id} was replaced meanwhile",
+            hint="DESCRIBE QUERY shows its present statement. Run your statement again if it still applies.",
+        )
 
 
 def resolved(statement: ReplaceRelation, run: Execution) -> CreateRelationAs | ReplaceQuery:
@@ -251,41 +306,52 @@ def _with_sink_of(old: SparkPlan, prepared: Prepared, target: Target) -> Prepare
 
 
 def _refuse_to_start_anew(query: Query, plan: SparkPlan, run: Execution, span: Span | None) -> None:
-    """Raise UserError 0A000 for a query that cannot start anew."""
+    """Raise UserError 0A000 for a query that cannot start anew. Its present version must be able to continue if the new one fails, and a
+    source with one position cannot be read by both."""
+    present = set(exclusive_readings(SparkPlan.from_json(query.plan), run))
     if query.kind is QueryKind.CREATE_MATERIALIZED_VIEW_AS:
         reason = "the view contains the rows of the earlier statement"
-    elif reading := next(exclusive_readings(plan, run), None):
-        reason = f"it reads {reading}, which returns each change once"
+        remedy = f"Leave {dialect.REPLACEMENT.name!r} out, or drop what the query writes and create it again."
+    elif reading := next((each for each in exclusive_readings(plan, run) if each in present), None):
+        reason = f"the present version reads {reading} too, which returns each change once"
+        remedy = "Name another one in the new statement."
     else:
         return
     raise UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
         f"the query cannot start anew: {reason}",
-        hint=f"Nothing was changed. Leave {dialect.REPLACEMENT.name!r} out, or drop what the query writes and create it again.",
+        hint=f"Nothing was changed. {remedy}",
         span=span,
     )
 
 
 def _refuse_anew(comparison: Comparison, span: Span | None) -> None:
     """Raise UserError 0A000 with the obstacles, if there are any and the query is not to start anew."""
-    if not comparison.is_compatible and not comparison.starts_anew:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"with this statement the query cannot continue from its checkpoint: {'; '.join(comparison.obstacles)}",
-            hint="Nothing was changed. EXPLAIN ALTER QUERY … lists the steps. QUERY WITH "
-            f"({dialect.REPLACEMENT.name!r} = 'anew') computes the results again, from the first records of the sources.",
-            span=span,
-        )
+    if comparison.is_possible:
+        return
+    not_apart = (
+        f"; {comparison.not_apart}" if comparison.requested == "partly" and comparison.not_apart else ""
+    )
+    hint = (
+        "'partly') computes the results of the branches that change again, and the others continue."
+        if comparison.kind == "partly"
+        else "'anew') computes the results again, from the first records of the sources."
+    )
+    raise UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"with this statement the query cannot continue from its checkpoint: {'; '.join(comparison.obstacles)}{not_apart}",
+        hint=f"Nothing was changed. EXPLAIN ALTER QUERY … lists the steps. QUERY WITH ({dialect.REPLACEMENT.name!r} = {hint}",
+        span=span,
+    )
 
 
-def _replace(replacement: Replacement, run: Execution) -> None:
-    """Register the schemas of the new output, create what it needs, and replace the query. Blocks."""
-    prepared, successor = replacement.prepared, replacement.successor
+def _created(replacement: Replacement, run: Execution) -> Query:
+    """Register the schemas of the new output, create what it needs, and return the query with them. Blocks."""
+    prepared = replacement.prepared
     schemas = registered_schemas(prepared, run)
     plan = pinned(prepared.plan, schemas, prepared.plan.sink)
     make_sink(prepared, run)
-    definition = prepared.relation.definition if prepared.relation is not None else None
-    _kept(replace(successor, plan=plan.to_json()), definition, run)
+    return replace(replacement.successor, plan=plan.to_json())
 
 
 def _rolled_back(statement: RollBackQuery, run: Execution) -> Query:
@@ -316,16 +382,45 @@ def _rolled_back(statement: RollBackQuery, run: Execution) -> Query:
                 span=statement.span,
             )
     _refuse_anew(_compared(checkpoint_of, successor), statement.span)
+    refuse_shared(SparkPlan.from_json(successor.plan), run, statement.span, of=query)
     _kept(successor, versions[statement.version].definition, run)
     return successor
 
 
-def _kept(successor: Query, definition: ViewDefinition | None, run: Execution) -> None:
-    """Store the new version. Raises UserError 42501 if the query's role may not run it."""
+def _kept(
+    successor: Query,
+    definition: ViewDefinition | None,
+    run: Execution,
+    *,
+    since: Query | None = None,
+    until: float = math.inf,
+) -> None:
+    """Store the new version. Raises UserError 42501 if the query's role may not run it.
+
+    Raises 3E003 if the query was started again after it was read as `since`, and 57014 after the monotonic time `until`: then it may have
+    written more than the copy of its checkpoint contains.
+    """
     with run.catalog.transaction():
         state = run.catalog.snapshot()
+        current = run.catalog.query(successor.id) if since is not None else None
+        if since is not None and current is not None and _starts(current) != _starts(since):
+            raise UserError(
+                SqlState.RELATION_NOT_READY,
+                f"the query {successor.id} was started again meanwhile: nothing was changed",
+                hint="Repeat the statement.",
+            )
+        if time.monotonic() > until:
+            raise UserError(
+                SqlState.TIMEOUT,
+                f"the copy of the checkpoint of the query {successor.id} took too long, so that it may be outdated: nothing was changed",
+                hint="Repeat the statement when the server has less to do, or TERMINATE the query first.",
+            )
         state.policy.refuse_query(successor, state.by_id)
         run.catalog.versions.replace(successor, definition)
+
+
+def _starts(query: Query) -> tuple[int, int]:
+    return query.generation, query.restarts
 
 
 def _answer(successor: Query, notes: list[str]) -> Outcome:

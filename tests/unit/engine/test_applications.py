@@ -19,6 +19,14 @@ def test_rows_of_what_is_new_are_summed_and_of_all_parts_what_is_so_now() -> Non
     assert (progress.state_rows, progress.watermark_ms, progress.batch_duration_ms) == (11, 1000, 7)
 
 
+def test_bytes_are_known_if_all_parts_know_them_and_the_oldest_commit_counts() -> None:
+    a = of("a", input_bytes=5, output_bytes=1, committed_at_ms=2_000, checkpoint_bytes=10)
+    b = of("b", input_bytes=7, committed_at_ms=1_000, checkpoint_bytes=20)
+    progress = together("q", [a], [a, b])
+    assert (progress.input_bytes, progress.output_bytes) == (5, None)
+    assert (progress.committed_at_ms, progress.checkpoint_bytes) == (1_000, 30)
+
+
 def test_a_split_that_two_parts_read_is_as_far_behind_as_the_slower_one() -> None:
     a, b = of("a", lag={"t": {"0": 4, "1": 0}}), of("b", lag={"t": {"0": 9}, "u": {"0": 1}})
     assert together("q", [b], [a, b]).lag == {"t": {"0": 9, "1": 0}, "u": {"0": 1}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sqlite3
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,12 @@ def full() -> QueryMetrics:
         None,
         progress(
             output_rows=3,
+            input_bytes=100,
+            input_bytes_per_second=50.0,
+            output_bytes=30,
+            output_bytes_per_second=15.0,
+            committed_at_ms=1_000,
+            checkpoint_bytes=4_096,
             latencies_ms=[50, 51, 4_000_000],
             watermark_ms=20_000,
             lag={"a": {"0": 4, "1": 5}},
@@ -63,6 +70,29 @@ def test_sums_grow_and_all_else_is_the_last_batch() -> None:
     assert list(table_of(STEP, third)) == [("WHERE a", 8, 2)]
     assert (second.input_rows_total, second.late_rows_total, second.batches_total) == (15, 2, 4)
     assert (second.input_rows, second.late_rows, second.batch_id) == (5, 0, 9)
+
+
+def test_bytes_are_summed_and_missing_where_they_are_not_known() -> None:
+    first = QueryMetrics.after(None, progress(input_bytes=0))
+    second = QueryMetrics.after(first, progress(input_bytes=7))
+    known = {
+        sample.name: sample.value for sample in samples(QueryMetrics.after(second, progress(input_bytes=5)))
+    }
+    assert known["input_bytes_total"] == 12
+    assert not [name for name in known if "output_bytes" in name or "checkpoint" in name]
+
+
+def test_the_age_of_a_checkpoint_is_that_of_its_last_commit() -> None:
+    def age(committed_at_ms: int) -> float:
+        metrics = QueryMetrics.after(None, progress(committed_at_ms=committed_at_ms))
+        (value,) = [sample.value for sample in samples(metrics) if sample.name == "checkpoint_age_ms"]
+        assert isinstance(value, int)
+        return value
+
+    now = round(time.time() * 1000)
+    assert 60_000 <= age(now - 60_000) < 120_000
+    # The clock was set back.
+    assert age(now + 60_000) == 0
 
 
 def test_latencies_are_counted_by_bucket_over_all_batches() -> None:

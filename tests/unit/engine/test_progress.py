@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from headrace.engine.driver.progress import lag, latencies_ms, watermark_ms
+from headrace.connectors.checkpoint_store import LocalFolder
+from headrace.engine.driver.progress import (
+    CheckpointSize,
+    committed_at_ms,
+    lag,
+    latencies_ms,
+    measures,
+    watermark_ms,
+)
+from tests.plans.world import planned
 
 
 def test_lag_is_by_entity_and_split() -> None:
@@ -48,3 +60,35 @@ def test_a_latency_is_from_the_oldest_record_of_a_batch_to_the_commit() -> None:
     assert latencies_ms([second, idle], {"1": 8_000_000}) == [2500]
     # The producer's clock is ahead.
     assert latencies_ms([second], {"1": 11_000_000}) == [0]
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("CREATE STREAM s AS SELECT carrier FROM flights", {"input_bytes", "output_bytes"}),
+        ("CREATE MATERIALIZED VIEW v AS SELECT carrier FROM flights", {"input_bytes"}),
+    ],
+)
+def test_a_plan_measures_records_only(statement: str, expected: set[str]) -> None:
+    assert measures(planned(statement)) == expected
+
+
+def test_a_checkpoint_was_committed_with_its_last_batch(tmp_path: Path) -> None:
+    store = LocalFolder(tmp_path)
+    assert committed_at_ms(store, 0) is None
+    for batch in (6, 7):
+        store.write(f"commits/{batch}", "v1")
+        os.utime(tmp_path / "commits" / str(batch), (batch, batch))
+    # A trigger without a batch has the number of the next one.
+    assert committed_at_ms(store, 7) == committed_at_ms(store, 8) == 7_000
+
+
+def test_a_checkpoint_is_measured_from_time_to_time(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "1.delta").write_bytes(b"12345")
+    (tmp_path / "metadata").write_bytes(b"12")
+    size = CheckpointSize(LocalFolder(tmp_path))
+    assert size.read() == 7
+    (tmp_path / "metadata").unlink()
+    assert size.read() == 7
+    assert CheckpointSize(LocalFolder(tmp_path / "missing")).read() == 0

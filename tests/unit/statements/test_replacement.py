@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import time
 from pathlib import Path
 
 import pytest
 
+from harness.checkpoint import write_checkpoint
 from harness.session import Session
-from headrace.catalog.objects import Principal, Query, ViewDefinition
-from headrace.core.errors import UserError
+from headrace.catalog.objects import DesiredState, Principal, Query, QueryState, ViewDefinition
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.planner.branches import Rebuild
+from headrace.planner.physical import ReadEntity, SparkPlan
 
 ROOT = Principal("admin", ("orgadmin",), "orgadmin")
 MAKER, LEADER = (Principal(role, (role,), role) for role in ("maker", "leader"))
@@ -125,6 +130,135 @@ async def test_a_query_returns_to_the_checkpoint_of_an_earlier_version(
     (tmp_path / "checkpoints" / f"{stored(copying).id}.2").mkdir()
     await copying.run("ALTER QUERY copy ROLLBACK TO VERSION 2")
     assert stored(copying).incarnation == 2
+
+
+BRANCHES = (
+    "INSERT INTO lab.tests.orders WITH ('delivery.guarantee' = 'exactly_once') SELECT n FROM shop.public.orders UNION ALL {} "
+    "QUERY WITH ('query.name' = copy)"
+)
+PARTLY = (
+    "ALTER QUERY copy AS SELECT n FROM shop.public.orders UNION ALL SELECT DISTINCT n + 1 AS n FROM shop.public.orders "
+    "QUERY WITH ('query.replacement' = 'partly')"
+)
+
+
+@pytest.fixture
+async def ended(session: Session, tmp_path: Path) -> Path:
+    """The checkpoint of a query with two branches, one of which keeps state, that has ended after four batches."""
+    await session.run(BRANCHES.format("SELECT DISTINCT n FROM shop.public.orders"))
+    query = stored(session)
+    (topic,) = {
+        step.entity[0] for step in SparkPlan.from_json(query.plan).steps if isinstance(step, ReadEntity)
+    }
+    session.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
+    session.catalog.record_query_state(query.id, QueryState.TERMINATED)
+    checkpoint = tmp_path / "checkpoints" / query.id
+    write_checkpoint(checkpoint, batches=4)
+    for log in (checkpoint / "offsets").iterdir():
+        log.write_text(f'v1\n{{}}\n{{"{topic}":{{"0":7}}}}\n{{"{topic}":{{"0":9}}}}')
+    return checkpoint
+
+
+async def test_a_query_continues_partly_in_a_checkpoint_of_its_own(session: Session, ended: Path) -> None:
+    lines = [line for (line,) in await session.rows(f"EXPLAIN {PARTLY}")]
+    assert lines[0] == "Replacement: partly"
+    assert not ended.with_name(f"{ended.name}.2").exists()
+    before = stored(session)
+    ((summary,),) = await session.rows(PARTLY, "Summary")
+    assert str(summary).startswith(
+        f"query {before.id} will continue, when it is started, as version 2; the branches that change start without state; warning: "
+    )
+    assert (stored(session).version, stored(session).incarnation) == (2, 2)
+    checkpoint = ended.with_name(f"{ended.name}.2")
+    first, second = (checkpoint / "offsets" / "3").read_text().splitlines()[2:]
+    assert (first, second) == ((ended / "offsets" / "3").read_text().splitlines()[2], "-")
+    assert (checkpoint / "state" / "0" / "first_version").read_text() == "4"
+    assert [path.name for path in ended.parent.iterdir() if path.name.endswith(".copy")] == []
+
+
+async def test_a_change_that_is_not_requested_partly_is_refused_with_what_is_possible(
+    session: Session, ended: Path
+) -> None:
+    error = await refused(session, PARTLY.partition(" QUERY WITH")[0], SqlState.FEATURE_NOT_SUPPORTED)
+    assert "('query.replacement' = 'partly')" in (error.hint or "")
+    assert ended.is_dir()
+
+
+async def test_a_query_in_doubt_does_not_continue_partly(session: Session, ended: Path) -> None:
+    (ended / "offsets" / "4").write_text((ended / "offsets" / "3").read_text())
+    error = await refused(session, PARTLY, SqlState.FEATURE_NOT_SUPPORTED)
+    assert "was stopped during a batch" in error.message
+    session.catalog.set_desired_state(stored(session).id, DesiredState.RUNNING)
+    error = await refused(session, PARTLY, SqlState.RELATION_NOT_READY)
+    assert "it can continue partly only while it runs, or after its end" in error.message
+    assert [path.name for path in ended.parent.iterdir()] == [ended.name]
+
+
+async def test_of_two_replacements_at_once_one_is_stored(session: Session, ended: Path) -> None:
+    other = PARTLY.replace("n + 1", "n + 2")
+    answers = await asyncio.gather(session.run(PARTLY), session.run(other), return_exceptions=True)
+    (error,) = [answer for answer in answers if isinstance(answer, BaseException)]
+    assert isinstance(error, UserError)
+    assert "was replaced meanwhile" in error.message
+    assert stored(session).version == 2
+    assert (ended.with_name(f"{ended.name}.2") / "state" / "0" / "first_version").is_file()
+
+
+async def test_a_query_that_was_started_meanwhile_keeps_its_version(
+    session: Session, ended: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    continued = session.engine.continue_partly
+
+    async def and_started(query: Query, successor: Query, rebuild: Rebuild) -> float:
+        held_until = await continued(query, successor, rebuild)
+        session.catalog.record_query_state(query.id, QueryState.TERMINATED, restarts=1)
+        return held_until
+
+    monkeypatch.setattr(session.engine, "continue_partly", and_started)
+    with pytest.raises(UserError) as caught:
+        await session.run(PARTLY)
+    assert caught.value.state is SqlState.RELATION_NOT_READY
+    assert stored(session).version == 1
+    assert [path.name for path in ended.parent.iterdir()] == [ended.name]
+
+
+async def test_a_query_whose_hold_may_have_ended_keeps_its_version(
+    session: Session, ended: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    continued = session.engine.continue_partly
+
+    async def slowly(query: Query, successor: Query, rebuild: Rebuild) -> float:
+        await continued(query, successor, rebuild)
+        return time.monotonic() - 1
+
+    monkeypatch.setattr(session.engine, "continue_partly", slowly)
+    error = await refused(session, PARTLY, SqlState.TIMEOUT)
+    assert "nothing was changed" in error.message
+    assert stored(session).version == 1
+    assert [path.name for path in ended.parent.iterdir()] == [ended.name]
+
+
+async def test_a_version_whose_storing_is_in_doubt_keeps_its_checkpoint(
+    session: Session, ended: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stored_or_not(*_: object) -> None:
+        raise ExternalError(SqlState.REMOTE_UNAVAILABLE, "the catalog's database does not answer")
+
+    monkeypatch.setattr(session.catalog.versions, "replace", stored_or_not)
+    with pytest.raises(ExternalError):
+        await session.run(PARTLY)
+    assert ended.with_name(f"{ended.name}.2").is_dir()
+
+
+async def test_a_query_that_starts_anew_finds_nothing_that_a_killed_server_has_left(
+    session: Session, ended: Path
+) -> None:
+    left = ended.with_name(f"{ended.name}.2")
+    write_checkpoint(left, batches=4)
+    await session.run(PARTLY.replace("partly", "anew"))
+    assert stored(session).incarnation == 2
+    assert not left.exists()
+    assert ended.is_dir()
 
 
 @pytest.mark.parametrize(

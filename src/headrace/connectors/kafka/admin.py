@@ -211,6 +211,7 @@ KAFKA = StoreDescriptor(
         options=options.consumer_options,
         real_time=True,
         headers=True,
+        movable_positions=True,
     ),
     record_sink=RecordSink(
         options.producer_options,

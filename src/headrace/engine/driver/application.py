@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -216,6 +217,11 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
     def part_name(part: QueryProgress) -> str:
         return part.query_id.removeprefix(f"{query_id}-")
 
+    def known_sum(name: str) -> Any:
+        """Return the sum over `new`; None if a part does not know its own."""
+        is_known = all(getattr(part, name) is not None for part in last)
+        return sum(getattr(part, name) for part in new) if is_known else None
+
     outputs = [part.output_rows for part in new if part.output_rows is not None]
     return QueryProgress(
         query_id=query_id,
@@ -227,6 +233,13 @@ def together(query_id: str, new: list[QueryProgress], last: list[QueryProgress])
         state_bytes=summed("state_bytes", last),
         state_file_bytes=summed("state_file_bytes", last),
         output_rows=sum(outputs) if outputs else None,
+        input_bytes=known_sum("input_bytes"),
+        input_bytes_per_second=known_sum("input_bytes_per_second"),
+        output_bytes=known_sum("output_bytes"),
+        output_bytes_per_second=known_sum("output_bytes_per_second"),
+        # A part without a batch has no checkpoint that could be old.
+        committed_at_ms=min((part.committed_at_ms for part in last if part.committed_at_ms), default=None),
+        checkpoint_bytes=sum(part.checkpoint_bytes or 0 for part in last),
         operators={
             f"{part_name(part)} {operator}": state
             for part in last

@@ -12,12 +12,10 @@ from headrace.connectors.checkpoint_store import CheckpointStore
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.checkpoint_copy import Border, border
+from headrace.engine.protocol import HOLD_S
 
 T = TypeVar("T")
 POLL_S = 0.02
-HOLD_S = 120.0
-"""How long a query waits at a border for the request to stop or to continue. It follows at once, unless the server cannot write to its
-catalog."""
 
 
 class BatchBorder:

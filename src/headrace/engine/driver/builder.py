@@ -29,7 +29,7 @@ from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.spool import FOLDER, spooled
 from headrace.engine.protocol import StartQuery
 from headrace.formats.base import DecodeSpec, EncodeSpec
-from headrace.formats.spark import decode, encode
+from headrace.formats.spark import decode, encode, measured
 from headrace.formats.types import name_sql, spark_type
 from headrace.planner import physical
 from headrace.planner.repeats import Touched, repeating
@@ -277,7 +277,8 @@ def _decode_rows(work: Build, step: physical.DecodeRows) -> DataFrame:
         flat_metadata=step.flat_metadata,
         headers=step.headers,
     )
-    return _marked(work, _named(work, decode(work.frames[step.input], spec)), step)
+    records = measured(work.frames[step.input], "input_bytes")
+    return _marked(work, _named(work, decode(records, spec)), step)
 
 
 def _side_topic(work: Build, output: str) -> str:

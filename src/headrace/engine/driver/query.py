@@ -33,7 +33,7 @@ from headrace.engine.driver.identities import Identities
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.planning import PlanningTime
-from headrace.engine.driver.progress import ProgressReader
+from headrace.engine.driver.progress import ProgressReader, measures
 from headrace.engine.driver.sinks import SinkContext, insert_rows, send_answer, sink
 from headrace.engine.driver.spool import clear_spool
 from headrace.engine.driver.stores import StoreSilentError, StoreWatch, stores_of
@@ -366,6 +366,8 @@ class RunningQuery:
                 windowed=windowed,
                 real_time=plan.mode == "real_time",
                 backlog=backlog,
+                measures=measures(plan),
+                checkpoint=self._sink.checkpoint,
             )
             if attempt == 1:
                 self._channel.send(QueryStarted(query_id=self.id, generation=self.generation))

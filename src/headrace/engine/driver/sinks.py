@@ -29,6 +29,7 @@ from headrace.engine.driver.builder import Build, add_steps, connector_module, s
 from headrace.engine.driver.changes import ChangeReader
 from headrace.engine.driver.channel import Outgoing
 from headrace.engine.protocol import Ack, ApplyView, Rows
+from headrace.formats.spark import measured
 from headrace.formats.types import name_sql
 from headrace.planner import physical
 from headrace.runtime.fail_points import fail_point
@@ -127,7 +128,8 @@ def _entity_batches(work: Build, step: physical.WriteEntity, context: SinkContex
 
 
 def _write_entity(work: Build, step: physical.WriteEntity, context: SinkContext) -> DataStreamWriter:
-    records, request = work.frames[step.input], _sink_request(work, step, context)
+    records = measured(work.frames[step.input], "output_bytes")
+    request = _sink_request(work, step, context)
     writer: DataStreamWriter | Batch = connector_module(step.connector).sink(records, request)
     return writer if isinstance(writer, DataStreamWriter) else context.batches(records, writer)
 

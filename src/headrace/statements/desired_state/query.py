@@ -73,9 +73,10 @@ def _replaced(statement: ReplaceQuery, query: Query, text: str, run: Execution) 
         return LEAVE
     comparison = replacement.comparison
     notes = tuple(line.strip() for line in comparison.lines())
-    possible = comparison.is_compatible or comparison.starts_anew
+    possible = comparison.is_possible
     if not possible and query.kind is not QueryKind.CREATE_MATERIALIZED_VIEW_AS:
-        notes = (*notes, f"QUERY WITH ('{dialect.REPLACEMENT.name}' = 'anew') computes the results again")
+        how = "partly" if comparison.kind == "partly" else "anew"
+        notes = (*notes, f"QUERY WITH ('{dialect.REPLACEMENT.name}' = '{how}') computes the results again")
     return Verdict(Action.REPLACE if possible else Action.CONFLICT, notes, text if possible else None)
 
 

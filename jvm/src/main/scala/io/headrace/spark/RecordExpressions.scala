@@ -263,6 +263,9 @@ private[spark] object RecordFunctions {
     function("headrace_admit") { case arguments :+ Constant(instead: UTF8String) if arguments.size == 5 || arguments.size == 6 =>
       AdmitRecord(arguments, AdmitRecord.Instead.of(instead.toString), RowCounts.registered())
     },
+    function("headrace_measured") { case Seq(value, key, Constant(name: UTF8String)) =>
+      MeasuredRecord(value, key, name.toString, RowCounts.registered())
+    },
     function("headrace_time_text") {
       case Seq(time, Constant(layout: UTF8String), Constant(precise: Boolean), Constant(zone: UTF8String)) =>
         WriteTime(Cast(time, TimestampType), TimeText.Layout.named(layout), precise, zone.toString)

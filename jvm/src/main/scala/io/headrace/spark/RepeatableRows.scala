@@ -32,6 +32,7 @@ object RepeatableRows {
       case FilterBarrier(child, _)     => child
       case CountingEventTime(child, _) => child
       case watermark: CurrentWatermark => Literal.create(null, watermark.dataType)
+      case measured: MeasuredRecord    => measured.left
       case admitted: AdmitRecord       => Literal.create(null, admitted.dataType)
     }
     meant.deterministic && !meant.exists {

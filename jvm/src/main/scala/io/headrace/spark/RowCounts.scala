@@ -22,6 +22,16 @@ private[spark] final class RowCounts extends AccumulatorV2[String, Map[(Long, St
   /** Task: one row of the kind `name`. */
   override def add(name: String): Unit = synchronized(raise((SparkInternals.taskBatch(TaskContext.get()), name), 1L))
 
+  /** Task: a sum of bytes of the kind `name`, which is counted when the task ends. */
+  def newSum(name: String): ByteSum = {
+    val sum = new ByteSum
+    Option(TaskContext.get()).foreach { task =>
+      val batch = SparkInternals.taskBatch(task)
+      task.addTaskCompletionListener[Unit](_ => synchronized(raise((batch, name), sum.value)))
+    }
+    sum
+  }
+
   /** Task: a field was found that differs from a column's name in case only. */
   def spelled(field: String, column: String): Unit = synchronized {
     if (spellings.size < RowCounts.SpellingsKept) spellings.put(field, column)

@@ -22,7 +22,8 @@ class RepeatableRowsSuite extends PatientSuite {
     "SELECT key, CAST(current_timestamp() AS STRING) AS value FROM records",
     "SELECT key, count(*) AS n, sum(offset) AS total, max(value) AS last FROM records GROUP BY key",
     "SELECT window, count(*) AS n FROM (SELECT window(timestamp, '1 second') AS window FROM records) GROUP BY window",
-    "SELECT key FROM records UNION ALL SELECT value FROM records"
+    "SELECT key FROM records UNION ALL SELECT value FROM records",
+    "SELECT key, headrace_measured(value, key, 'input_bytes') AS value FROM records"
   ).foreach { sql =>
     test(s"the same rows each time: $sql")(assert(RepeatableRows.holds(over(sql))))
   }

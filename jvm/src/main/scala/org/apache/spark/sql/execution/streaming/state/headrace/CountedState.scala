@@ -7,8 +7,10 @@ import java.util.Arrays
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
+import scala.io.Source
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.catalyst.expressions.XXH64
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.NextIterator
@@ -52,6 +54,20 @@ private[headrace] object CountedStateStoreProvider {
   def rows(store: ReadStateStore): Option[CountedRocksDB] =
     Option(open.get(store.id.storeCheckpointLocation().toString)).filter(_.isAt(store.version))
 
+  /** Name of the file of an operator that started in the midst of a checkpoint: the version of which its state is empty. */
+  private val FirstVersion = "first_version"
+
+  /** The version of which the state of the operator of a store in `dfsRootDir` is empty. */
+  private[headrace] def firstVersion(dfsRootDir: String, partition: Int, hadoopConf: Configuration): Long = {
+    val partitionFolder = Iterator.iterate(new Path(dfsRootDir))(_.getParent).takeWhile(_ != null).find(_.getName == partition.toString)
+    val file = partitionFolder.map(folder => new Path(folder.getParent, FirstVersion))
+    file.filter(path => path.getFileSystem(hadoopConf).exists(path)).fold(0L) { path =>
+      val in = path.getFileSystem(hadoopConf).open(path)
+      try Source.fromInputStream(in).mkString.trim.toLong
+      finally in.close()
+    }
+  }
+
   private[headrace] def opened(place: String, rows: CountedRocksDB): Unit = open.put(place, rows)
   private[headrace] def closed(place: String, rows: CountedRocksDB): Unit = open.remove(place, rows)
 }
@@ -84,6 +100,9 @@ private[headrace] final class CountedRocksDB(
     ) {
   private val Unknown = -1L
 
+  /** Spark numbers the versions of all states by batches. The files of this one are numbered from here. */
+  private val first = CountedStateStoreProvider.firstVersion(dfsRootDir, partitionId, hadoopConf)
+
   /** Number of rows in the written version. Unknown from the opening of the store until its first commit, which
     * counts them all.
     */
@@ -99,7 +118,7 @@ private[headrace] final class CountedRocksDB(
   private var windows: Option[(Long, WindowEnds)] = None
   CountedStateStoreProvider.opened(dfsRootDir, this)
 
-  def isAt(version: Long): Boolean = loadedVersion == version
+  def isAt(version: Long): Boolean = loadedVersion == version - first
 
   /** Does `put`, of a key that is known to have no row: it is not looked up to count it. */
   def adding(put: => Unit): Unit = {
@@ -120,17 +139,18 @@ private[headrace] final class CountedRocksDB(
   }
 
   override def load(version: Long, stateStoreCkptId: Option[String], readOnly: Boolean): RocksDB = {
-    if (version != loadedVersion || stateStoreCkptId != loadedStateStoreCkptId) {
+    if (!isAt(version) || stateStoreCkptId != loadedStateStoreCkptId) {
       rows = Unknown
       forget()
     }
-    super.load(version, stateStoreCkptId, readOnly)
+    super.load(version - first, stateStoreCkptId, readOnly)
   }
 
   override def commit(): (Long, StateStoreCheckpointInfo) = {
     if (rows == Unknown) rows = families.toSeq.map(iterator(_).size.toLong).sum
     forget()
-    super.commit()
+    val (version, info) = super.commit()
+    (version + first, info)
   }
 
   override def metricsOpt: Option[RocksDBMetrics] =
