@@ -13,6 +13,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Settings
 from headrace.engine import driver_port
@@ -68,7 +69,7 @@ class Cloud:
             restart_backoff_ms=60_000,
         )
         self.given = Resources(
-            2000, Place(self.master, Path("/mnt/headrace/far"), Cluster(2, 1, "1g")), worker_python=True
+            2000, Place(self.master, "/mnt/headrace/far", Cluster(2, 1, "1g")), worker_python=True
         )
         self.ended: list[str] = []
 
@@ -109,8 +110,9 @@ class Cloud:
 
 
 async def until(condition: Any) -> None:
-    while not condition():
-        await asyncio.sleep(0.005)
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
