@@ -23,6 +23,10 @@ _VOID = "-"
 _LOG_VERSION = "v1"
 _OPERATOR = "transformWithStateExec"
 """Spark's name of the operators of all `planner.branches.KEYED` steps."""
+_DESCRIPTION_VERSION = "v2"
+_PROPERTIES = {"timeMode": "NoTime", "outputMode": "Append", "stateVariables": []}
+"""What Spark compares with the operator when the query starts. One with event time requires a watermark, and then its branch is not
+rebuilt (`planner.branches`). The variables of the state are those that must not change: none."""
 
 
 def place_rebuilt(copy: Path, checkpoint: CheckpointStore, batch: int, rebuild: Rebuild) -> None:
@@ -74,13 +78,17 @@ def _change_operators(state: Path, version: int, rebuild: Rebuild) -> None:
 
 
 def _start(folder: Path, number: int, version: int) -> None:
-    """Write what Spark requires of an operator in a checkpoint, its name, and the version of which its state is empty."""
-    (folder / "_metadata").mkdir(parents=True)
+    """Write what Spark requires of an operator in a checkpoint, its description as of the last batch, and the version of which its state
+    is empty."""
+    metadata = folder / "_metadata" / _DESCRIPTION_VERSION
+    metadata.mkdir(parents=True)
+    store = {"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1, "stateSchemaFilePaths": []}
     described = {
         "operatorInfo": {"operatorId": number, "operatorName": _OPERATOR},
-        "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 1}],
+        "stateStoreInfo": [store],
+        "operatorPropertiesJson": json.dumps(_PROPERTIES),
     }
-    (folder / "_metadata" / "metadata").write_text(f"{_LOG_VERSION}\n{json.dumps(described)}")
+    (metadata / str(version - 1)).write_text(f"{_DESCRIPTION_VERSION}\n{json.dumps(described)}")
     (folder / FIRST_VERSION).write_text(str(version))
 
 

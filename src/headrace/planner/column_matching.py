@@ -15,6 +15,9 @@ from headrace.core.names import printed
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 
+_ROWS = f"{PREFIX}rows"
+"""Alias of the rows of a query without a select list of its own, such as UNION ALL."""
+
 
 def output_items(root: LogicalNode) -> tuple[Item, ...]:
     """Return the output columns of a plan with the expressions that compute them."""
@@ -22,12 +25,11 @@ def output_items(root: LogicalNode) -> tuple[Item, ...]:
         root = root.input
     if isinstance(root, Project | Aggregate):
         return root.items
-    alias = f"{PREFIX}rows"
-    (source,) = Subquery(root, alias).sources
+    (source,) = Subquery(root, _ROWS).sources
     return tuple(
         Item(
             column.name,
-            ColumnReference(source=alias, column=column.name, type=column.type, nullable=column.nullable),
+            ColumnReference(source=_ROWS, column=column.name, type=column.type, nullable=column.nullable),
         )
         for column in source.schema.columns
     )
@@ -58,7 +60,15 @@ def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
     root = logical.root
     if isinstance(root, Project | Aggregate):
         return replace(logical, root=replace(root, items=result))
-    return replace(logical, root=Project(Subquery(root, f"{PREFIX}rows"), result))
+    return replace(logical, root=Project(Subquery(root, _ROWS), result))
+
+
+def unmatched(logical: LogicalPlan) -> LogicalPlan:
+    """Return a plan without the subquery that `matched` has added, if it changes no column."""
+    match logical.root:
+        case Project(input=Subquery(input=rows, alias=alias), items=items) if alias == _ROWS:
+            return replace(logical, root=rows) if items == output_items(rows) else logical
+    return logical
 
 
 def left_out(logical: LogicalPlan, target: Schema) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from headrace.core.names import Identifier, QualifiedName, printed
 from headrace.core.sqlstate import SqlState
 from headrace.planner import plan_query
 from headrace.planner.branches import Rebuild
+from headrace.planner.column_matching import unmatched
 from headrace.planner.physical import SparkPlan, WriteEntity, WriteRows, WriteView
 from headrace.planner.replacement import Comparison, compare
 from headrace.planner.sinks import EntitySink, TableSink
@@ -104,6 +105,9 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
             lambda scan: scan.relation.kind is not RelationKind.TABLE and not scan.properties.has_position
         )
         prepared = replace(prepared, logical=logical)
+    if query.kind is not QueryKind.INSERT_INTO:
+        # Its first plan has the steps of the query alone, and their names must be the same.
+        prepared = replace(prepared, logical=unmatched(prepared.logical))
     prepared = _with_sink_of(old, prepared, run.target)
     successor = replace(
         query,

@@ -63,12 +63,12 @@ def test_a_source_that_starts_has_no_offset_and_its_operator_no_state(copy: Path
     }
     files = [path for path in (tmp_path / "next/state").rglob("*") if path.is_file()]
     assert {path.relative_to(tmp_path / "next/state").as_posix() for path in files} == {
-        "0/_metadata/metadata",
+        "0/_metadata/v2/3",
         "0/first_version",
     }
     # The next batch, 4, reads the state of version 4.
     assert (tmp_path / "next/state/0/first_version").read_text() == "4"
-    described = json.loads((tmp_path / "next/state/0/_metadata/metadata").read_text().splitlines()[1])
+    described = json.loads((tmp_path / "next/state/0/_metadata/v2/3").read_text().splitlines()[1])
     assert described["operatorInfo"] == {"operatorId": 0, "operatorName": "transformWithStateExec"}
     assert (tmp_path / "next/resumed").read_text() == "3"
 

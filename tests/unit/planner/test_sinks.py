@@ -16,12 +16,13 @@ from headrace.core.names import RelationName
 from headrace.formats.csv import Csv
 from headrace.formats.primitive import Primitive
 from headrace.planner import physical, plan_columns, plan_query
+from headrace.planner.column_matching import matched, unmatched
 from headrace.planner.explain import RelationFact, describe
 from headrace.planner.sinks import EntitySink, ResultSink, ViewSink, sink_path, sink_store_name
 from headrace.sql import parse
 from headrace.sql.ast import Properties
 from headrace.sql.statements.query import SelectStatement
-from tests.plans.world import BINDING, World, bound, planned, sink_of
+from tests.plans.world import BINDING, World, bound, planned, schema, sink_of
 
 
 def entity(text: str, **existing: int) -> EntitySink:
@@ -234,3 +235,11 @@ def test_describe_names_sink_and_sources_with_the_organization() -> None:
     }
     assert "ddl" not in plan
     assert json.loads(describe("CREATE_STREAM", ddl=fact)[1])["ddl"]["fqn"] == '"airline"."public"."flights"'
+
+
+def test_the_columns_of_a_union_are_assigned_in_a_subquery_that_can_be_left_out_again() -> None:
+    union = bound("SELECT carrier FROM flights UNION ALL SELECT carrier FROM arrivals")
+    assert unmatched(matched(union, union.schema)) == union
+    changed = matched(union, schema("carrier VARCHAR; gate INTEGER"))
+    assert changed != union
+    assert unmatched(changed) == changed
