@@ -78,7 +78,18 @@ def test_a_start_that_must_fail_says_why(
     assert cluster.secret not in error
 
 
-def _failed(cluster: SparkCluster, folder: Path, options: dict[str, Any]) -> str:
+def test_a_driver_with_another_secret_is_refused_by_the_master(cluster: SparkCluster, tmp_path: Path) -> None:
+    secret = "another-secret"
+    error = _failed(cluster, tmp_path, {}, secret=secret)
+    assert "the secret" in error, error
+    assert "HEADRACE_SPARK_SECRET" in error, error
+    assert secret not in error
+    assert cluster.secret not in error
+
+
+def _failed(
+    cluster: SparkCluster, folder: Path, options: dict[str, Any], *, secret: str | None = None
+) -> str:
     """Return the error of a driver, which ends by itself."""
     given = {
         "work_dir": str(folder / "work"),
@@ -94,7 +105,7 @@ def _failed(cluster: SparkCluster, folder: Path, options: dict[str, Any]) -> str
         command = [sys.executable, "-m", "headrace.engine.driver", "--socket", str(path), "--options"]
         ended = subprocess.run(
             [*command, json.dumps(given, default=vars)],
-            env={**os.environ, "HEADRACE_SPARK_SECRET": cluster.secret},
+            env={**os.environ, "HEADRACE_SPARK_SECRET": secret or cluster.secret},
             stderr=subprocess.PIPE,
             text=True,
             timeout=PATIENCE_S,

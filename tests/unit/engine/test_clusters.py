@@ -40,6 +40,7 @@ def test_drivers_with_tasks_on_this_machine_stay_on_loopback() -> None:
     ("trace", "cause", "remedy"),
     [
         ("Caused by: javax.crypto.AEADBadTagException: Tag mismatch", "secret", "HEADRACE_SPARK_SECRET"),
+        ("SparkException: Message is dropped because Outbox is stopped.", "secret", "HEADRACE_SPARK_SECRET"),
         (
             "Caused by: java.io.InvalidClassException: x; local class",
             "another version of Spark",

@@ -38,6 +38,8 @@ _AUTHENTICATION = (
     "GeneralSecurity",
     "SecurityException",
 )
+_CLOSED = "Outbox is stopped"
+"""A message that waited for a connection which the master closed: which of this error and those above comes is a race."""
 _OTHER_VERSION = ("InvalidClassException", "ClassNotFoundException", "serialVersionUID", "ClassCastException")
 
 
@@ -246,11 +248,13 @@ def slots(session: SparkSession, options: DriverOptions, requested: int | None) 
 
 def unanswered(master: str, trace: str) -> ExternalError:
     """Return the error of a master that did not answer, by the trace of the JVM."""
+    correction = (
+        "Set HEADRACE_SPARK_SECRET to spark.authenticate.secret of the cluster, and restart the server."
+    )
     if any(word in trace for word in _AUTHENTICATION):
-        reason = "does not accept the secret"
-        hint = (
-            "Set HEADRACE_SPARK_SECRET to spark.authenticate.secret of the cluster, and restart the server."
-        )
+        reason, hint = "does not accept the secret", correction
+    elif _CLOSED in trace:
+        reason, hint = "closes the connection, as it does if the secret differs", correction
     elif any(word in trace for word in _OTHER_VERSION):
         reason = "has another version of Spark"
         hint = "Start the cluster with the version of Spark that this release of Headrace has: see docs/growing.md."
