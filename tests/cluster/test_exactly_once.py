@@ -117,6 +117,10 @@ class Pipeline:
         """The number of finished batches."""
         return len(list(self.checkpoint.glob("commits/[0-9]*")))
 
+    def planned(self) -> int:
+        """The number of batches whose input is fixed: those that have finished, and at most one more."""
+        return len(list(self.checkpoint.glob("offsets/[0-9]*")))
+
     def markers(self) -> list[int]:
         """The next epoch of each of the two buckets."""
         return [self._marker(f"headrace-eo-{self.target}-{bucket}") for bucket in range(2)]
@@ -141,19 +145,25 @@ def kill_executor(pipeline: Pipeline, chance: random.Random) -> None:
     chance.choice(pipeline.cluster.executors()).kill()
 
 
-def kill_driver_between_buckets(pipeline: Pipeline, chance: random.Random) -> None:
-    """Kill the driver while an executor is stopped, which continues when the next driver's tasks have its bucket."""
+def stop_executor_between_buckets(pipeline: Pipeline, chance: random.Random) -> tuple[int, psutil.Process]:
+    """Stop an executor in the middle of a batch, of which one bucket is written and the other is not; return its worker and its process."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         time.sleep(chance.random() / 2)
-        stopped = chance.choice(pipeline.cluster.executors())
-        stopped.suspend()
+        number = chance.randrange(2)
+        (executor,) = pipeline.cluster.executors(number)
+        executor.suspend()
         time.sleep(1)
         first, second = pipeline.markers()
-        if first != second:
-            break
-        stopped.resume()
+        if first != second and pipeline.planned() > pipeline.finished():
+            return number, executor
+        executor.resume()
         assert time.monotonic() < deadline, "no moment between the commits of two buckets"
+
+
+def kill_driver_between_buckets(pipeline: Pipeline, chance: random.Random) -> None:
+    """Kill the driver while an executor is stopped, which continues when the next driver's tasks have its bucket."""
+    _, stopped = stop_executor_between_buckets(pipeline, chance)
     pipeline.kill_driver()
     pipeline.start()
     written = pipeline.finished()
@@ -226,6 +236,37 @@ def test_a_batch_that_is_written_is_not_written_again(
         until(lambda: pipeline.rows().total() >= EXPECTED.total(), lambda: f"{pipeline.rows().total()} rows")
         assert pipeline.rows() == EXPECTED
     finally:
+        pipeline.kill_driver()
+
+
+@pytest.mark.faults
+def test_nothing_is_lost_or_doubled_if_a_worker_dies_in_the_middle_of_a_batch(
+    cluster: SparkCluster,
+    kafka: KafkaClient,
+    tmp_path: Path,
+    topic: Callable[..., str],
+    random_source: random.Random,
+) -> None:
+    """The machine of a worker is lost when one of the two buckets of a batch is written. The other worker finishes the batch and the
+    next ones, for the same driver."""
+    pipeline = Pipeline(cluster, kafka, tmp_path, topic)
+    _produce(kafka, pipeline.source)
+    pipeline.start()
+    lost = None
+    try:
+        until(lambda: pipeline.finished() >= 3, "three batches")
+        lost, executor = stop_executor_between_buckets(pipeline, random_source)
+        planned = pipeline.planned()
+        executor.kill()
+        cluster.kill_worker(lost)
+        until(lambda: pipeline.rows().total() >= EXPECTED.total(), lambda: f"{pipeline.rows().total()} rows")
+        assert pipeline.finished() >= planned
+        assert pipeline.rows() == EXPECTED
+        assert pipeline.driver is not None
+        assert pipeline.driver.process.poll() is None
+    finally:
+        if lost is not None:
+            cluster.start_worker(lost)
         pipeline.kill_driver()
 
 

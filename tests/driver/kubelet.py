@@ -5,13 +5,17 @@ There are no containers, so that these processes are not confined, and their vol
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +24,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from harness.authority import Authority
 from harness.patience import PATIENCE_S
 from headrace.core.settings import SECRETS
 from tests.unit.engine.kubernetes_api import TOKEN, Manifest, StandInApi
@@ -213,3 +218,32 @@ def _replaced(text: str, paths: dict[str, Path]) -> str:
 def _container(container: Manifest, **state: Any) -> Manifest:
     known = {"name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0}
     return {**known, "ready": "running" in state, "state": state}
+
+
+@contextmanager
+def served_api(folder: Path) -> Iterator[StandInApi]:
+    """Serve the stand-in for the API at an address that is in its certificate. Pods end before they are deleted."""
+    authority, file = Authority(), folder / "api.pem"
+    file.write_bytes(authority.key_and_certificate(ipaddress.ip_address(_ADDRESS)))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    api = StandInApi(context, authority.pem)
+    api.deletes_at_once = False
+    api.start()
+    try:
+        yield api
+    finally:
+        api.close()
+
+
+def assert_secrets_are_nowhere(api: StandInApi, *folders: Path) -> None:
+    """Assert that the secrets of the driver are in no manifest of a pod, in no command line, and in no log below the folders."""
+    texts = [text for each in api.objects["secrets"].values() for text in each["stringData"].values()]
+    assert len(texts) == 3
+    manifests = json.dumps(api.objects["pods"])
+    assert not [text for text in texts if json.dumps(text)[1:-1] in manifests]
+    for process in psutil.process_iter(["cmdline"]):
+        assert not [text for text in texts if text in " ".join(process.info["cmdline"] or ())]
+    for log in (log for folder in folders for log in folder.rglob("*.log")):
+        content = log.read_text(errors="replace")
+        assert not [text for text in texts if text in content]

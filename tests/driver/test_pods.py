@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import json
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
-from harness.authority import Authority
 from harness.patience import PATIENCE_S
 from headrace.core.settings import Settings
 from headrace.engine.driver_port import DriverPort
@@ -20,7 +15,7 @@ from headrace.engine.kubernetes.launch import GONE_TIMEOUT_S, PodLaunch
 from headrace.engine.pool_properties import Cluster, Place
 from headrace.engine.pools import DriverProcess, PoolState
 from headrace.engine.sizes import Resources
-from tests.driver.kubelet import Kubelet, wait_for_none
+from tests.driver.kubelet import Kubelet, assert_secrets_are_nowhere, served_api, wait_for_none
 from tests.unit.engine.kubernetes_api import StandInApi
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -28,16 +23,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[StandInApi]:
-    """The stand-in for the API, at an address that is in its certificate."""
-    authority, file = Authority(), tmp_path / "api.pem"
-    file.write_bytes(authority.key_and_certificate(ipaddress.ip_address("127.0.0.1")))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(file)
-    api = StandInApi(context, authority.pem)
-    api.deletes_at_once = False
-    api.start()
-    yield api
-    api.close()
+    with served_api(tmp_path) as api:
+        yield api
 
 
 async def test_a_pool_of_pods_starts_and_leaves_nothing(api: StandInApi, tmp_path: Path) -> None:
@@ -51,9 +38,9 @@ async def test_a_pool_of_pods_starts_and_leaves_nothing(api: StandInApi, tmp_pat
         kubernetes_image="headrace:1",
         kubernetes_config=api.kubeconfig(tmp_path, server_name=None),
         kubernetes_claim="shared",
-        checkpoint_folders=(mount,),
+        checkpoint_folders=(str(mount),),
     )
-    given = Resources(1024, Place(f"k8s://{api.url}", mount, Cluster(1, 1, "512m")), worker_python=True)
+    given = Resources(1024, Place(f"k8s://{api.url}", str(mount), Cluster(1, 1, "512m")), worker_python=True)
     reasons: list[str] = []
     pool = DriverProcess(
         "far",
@@ -74,22 +61,10 @@ async def test_a_pool_of_pods_starts_and_leaves_nothing(api: StandInApi, tmp_pat
         assert pool.state is PoolState.RUNNING, f"{reasons}\n{kubelet.logs()}"
         processes = kubelet.living()
         assert len(processes) == 2  # driver and executor
-        _assert_secrets_are_nowhere(api, tmp_path / "pods")
+        assert_secrets_are_nowhere(api, tmp_path / "pods")
         await pool.stop()
         assert api.objects["secrets"] == {}
         assert [name for name in api.objects["pods"] if "-exec-" not in name] == []
         await asyncio.to_thread(wait_for_none, processes)
     await port.close()
     assert reasons == []
-
-
-def _assert_secrets_are_nowhere(api: StandInApi, folder: Path) -> None:
-    texts = [text for each in api.objects["secrets"].values() for text in each["stringData"].values()]
-    assert len(texts) == 3
-    manifests = json.dumps(api.objects["pods"])
-    assert not [text for text in texts if json.dumps(text)[1:-1] in manifests]
-    for process in psutil.process_iter(["cmdline"]):
-        assert not [text for text in texts if text in " ".join(process.info["cmdline"] or ())]
-    for log in folder.rglob("*.log"):
-        content = log.read_text(errors="replace")
-        assert not [text for text in texts if text in content]

@@ -26,6 +26,7 @@ from tests.faults.workload import ONCE, PARTITIONS, SELECTS, SteadyProducer
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.faults]
 
+END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
 TAKEOVER_S = 10.0
 RECORDS = 2000
 
@@ -155,3 +156,25 @@ def test_a_query_continues_on_the_server_that_takes_over(
         leader.start()
         leader, other = other, leader
         assert not other.leads
+
+
+def test_a_leader_without_its_database_ends_and_the_other_server_leads_when_it_is_back(
+    pair: tuple[Member, Member], database: PostgresServer
+) -> None:
+    leader, other = pair
+    drivers = leader.drivers()
+    began = time.monotonic()
+    database.execute(END_OTHERS)
+    database.stop()
+    assert leader.exit_code() == 1
+    sys.stdout.write(f"the leader ends {time.monotonic() - began:.1f} s after its database\n")
+    psutil.wait_procs(drivers, timeout=PATIENCE_S)
+    assert not any(process.is_running() for process in drivers)
+    assert not other.leads
+    database.start()
+    began = time.monotonic()
+    until(lambda: other.leads, other.log)
+    sys.stdout.write(f"the other server leads {time.monotonic() - began:.1f} s after the database is back\n")
+    assert time.monotonic() - began < TAKEOVER_S
+    leader.start()
+    assert not leader.leads
