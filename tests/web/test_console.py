@@ -61,8 +61,10 @@ def test_a_user_reads_why_a_query_gives_nothing_and_follows_its_lineage(
     check(page, snap, "console-4-history")
     follow_the_lineage(page, snap, database=names["database"])
     read_the_catalog(page, snap, database=names["database"])
+    read_why_a_role_may(page, snap, database=names["database"])
     create_a_store(page, snap, kafka, name=f"console_form_{seed}")
     write_a_record(page, snap, topic=names["topic"])
+    create_a_stream(page, database=names["database"])
 
 
 def waiting_query(
@@ -131,6 +133,19 @@ def read_the_catalog(page: Page, snap: Callable[[str], None], *, database: str) 
     check(page, snap, "console-6-catalog")
 
 
+def read_why_a_role_may(page: Page, snap: Callable[[str], None], *, database: str) -> None:
+    """The chain of privileges of a role on an object, with their sources."""
+    page.get_by_role("link", name="Access").click()
+    page.get_by_role("tab", name="May a role…").click()
+    page.get_by_label("on", exact=True).fill(f"schema {database}.public")
+    answer = page.get_by_role("status", name="Answer")
+    expect(answer).to_contain_text("Yes, sysadmin may.")
+    expect(answer.get_by_role("listitem").first).to_contain_text(
+        f"on the database {database} (owned by sysadmin)"
+    )
+    check(page, snap, "console-9-may")
+
+
 def create_a_store(page: Page, snap: Callable[[str], None], kafka: KafkaClient, *, name: str) -> None:
     """The form names the property that is wrong; corrected, it creates the store and shows its entities."""
     page.get_by_role("link", name="Stores").click()
@@ -162,3 +177,14 @@ def write_a_record(page: Page, snap: Callable[[str], None], *, topic: str) -> No
     expect(dialog).to_be_hidden()
     page.get_by_role("button", name="Read", exact=True).click()
     expect(page.get_by_role("gridcell", name='{"written": "by hand"}')).to_be_visible()
+
+
+def create_a_stream(page: Page, *, database: str) -> None:
+    """A stream over the topic, whose columns the server has inferred from its records."""
+    page.get_by_role("button", name="Create a stream").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name, as database.schema.name").fill(f"{database}.public.inferred")
+    dialog.get_by_role("button", name="Infer the columns").click()
+    expect(dialog.get_by_label("The statement, which you may change")).to_have_value(re.compile("written"))
+    dialog.get_by_role("button", name="Create it").click()
+    expect(dialog).to_be_hidden()

@@ -83,10 +83,13 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
 
     stop_the_query(page, lambda: kafka.produce(entity, [pageview(number) for number in range(5)]))
     snap("5-stopped")
+    arrange_the_rows(page, grid)
+    explain_before_creating(page, f"web_{seed}.public.{stream}")
 
     complete_by_keyboard(page, stream, snap)
     read_an_error_at_its_place(page, stream)
     snap("6-error")
+    find_in_the_history(page)
     run_from_the_explorer(page, stream)
     reload_in_a_narrow_window(page, database=f"web_{seed}", store=store)
     snap("7-narrow")
@@ -108,6 +111,45 @@ def stop_the_query(page: Page, produce: Callable[[], None]) -> None:
     produce()
     page.wait_for_timeout(2000)
     assert rows_received(page) == stopped_at, "rows arrived after the query was stopped"
+
+
+def arrange_the_rows(page: Page, grid: Locator) -> None:
+    """The rows shown are filtered and ordered, and a column is hidden, without another statement."""
+    page.get_by_label("Filter the rows shown").fill("17900000000")
+    header = grid.get_by_role("columnheader", name="viewtime BIGINT")
+    header.click()
+    header.click()
+    expect(header).to_have_attribute("aria-sort", "descending")
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("dialog").get_by_role("checkbox", name="viewtime BIGINT").uncheck()
+    page.keyboard.press("Escape")
+    expect(header).to_be_hidden()
+    page.get_by_label("Filter the rows shown").fill("1790000000002 user_2")
+    expect(grid.get_by_role("gridcell").first).to_have_text("User_2")
+    page.get_by_role("button", name="Chart").click()
+    expect(page.get_by_text("A chart needs a column of numbers")).to_be_visible()
+    page.get_by_role("button", name="Chart").click()
+
+
+def explain_before_creating(page: Page, stream: str) -> None:
+    """A CREATE … AS shows its plan first, and creates nothing if it is cancelled."""
+    run(page, f"CREATE MATERIALIZED VIEW seen AS SELECT userid, COUNT(*) AS n FROM {stream} GROUP BY userid;")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("userid")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(run_state(page)).to_have_attribute("data-state", "cancelled")
+
+
+def find_in_the_history(page: Page) -> None:
+    """The user's own statements are there with their outcome, also those that failed."""
+    page.get_by_role("button", name="History").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Find a statement").fill("no_such_column failed")
+    expect(dialog.get_by_role("listitem").first).to_contain_text("failed 42703")
+    # The first one empties the field.
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
 
 
 def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], None], tmp_path: Path) -> None:
