@@ -18,7 +18,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from harness.faults import some
 from harness.kafka import KafkaClient
+from harness.kinesis import ACCESS_KEY, SECRET_KEY
 from harness.patience import PATIENCE_S, until
+from harness.s3 import S3Client
 from harness.spark_cluster import SparkCluster
 from headrace.engine.pool_properties import Cluster
 from headrace.engine.protocol import PoolSlots
@@ -61,6 +63,7 @@ class Pipeline:
     ) -> None:
         self.cluster = cluster
         self.checkpoint = folder / "checkpoint"
+        self.place = str(self.checkpoint)
         self.source, self.target, self.dead, self.late = topic(2), topic(3), topic(), topic()
         self.driver: DriverControl | None = None
         self._kafka = kafka
@@ -99,7 +102,7 @@ class Pipeline:
         ]
         self.driver.start(
             SparkPlan(steps=steps, outputs=["sink", "dead", "late"]),
-            checkpoint=self.checkpoint,
+            checkpoint=self.place,
             stores={STORE: {"uris": self._kafka.bootstrap, "tls.disabled": "TRUE"}},
             query_id=f"eo-{self.target}",
         )
@@ -267,6 +270,50 @@ def test_nothing_is_lost_or_doubled_if_a_worker_dies_in_the_middle_of_a_batch(
     finally:
         if lost is not None:
             cluster.start_worker(lost)
+        pipeline.kill_driver()
+
+
+class PipelineInS3(Pipeline):
+    """A pipeline whose driver and executors keep the checkpoint in a bucket."""
+
+    def __init__(
+        self, cluster: SparkCluster, kafka: KafkaClient, folder: Path, topic: Callable[..., str], s3: S3Client
+    ) -> None:
+        super().__init__(cluster, kafka, folder, topic, {"checkpoints": f"s3://{s3.bucket}/streams"})
+        self.place = f"s3://{s3.bucket}/streams/q"
+        self._s3 = s3
+
+    def start(self, **environment: str) -> None:
+        super().start(
+            HEADRACE_CHECKPOINT_S3_ENDPOINT=self._s3.server.uri,
+            HEADRACE_CHECKPOINT_S3_ACCESS_KEY_ID=ACCESS_KEY,
+            HEADRACE_CHECKPOINT_S3_SECRET_ACCESS_KEY=SECRET_KEY,
+            **environment,
+        )
+
+    def finished(self) -> int:
+        return sum(key.rpartition("/")[2].isdigit() for key in self._s3.keys("streams/q/commits/"))
+
+
+@pytest.mark.faults
+def test_a_checkpoint_in_s3_is_shared_by_the_workers(
+    cluster: SparkCluster, kafka: KafkaClient, tmp_path: Path, topic: Callable[..., str], s3: S3Client
+) -> None:
+    """Executors and drivers are killed, and the next ones continue from the bucket: nothing else is shared."""
+    pipeline = PipelineInS3(cluster, kafka, tmp_path, topic, s3)
+    _produce(kafka, pipeline.source)
+    pipeline.start()
+    try:
+        until(lambda: pipeline.finished() >= 3, "three batches")
+        cluster.executors()[0].kill()
+        until(lambda: pipeline.finished() >= 5, "five batches")
+        pipeline.kill_driver()
+        pipeline.start()
+        until(lambda: pipeline.rows().total() >= EXPECTED.total(), lambda: f"{pipeline.rows().total()} rows")
+        assert pipeline.rows() == EXPECTED
+        assert not pipeline.checkpoint.exists()
+        assert [key for key in s3.keys("streams/q/state/") if key.endswith(".changelog")]
+    finally:
         pipeline.kill_driver()
 
 

@@ -7,10 +7,15 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+import structlog
+
 from headrace.catalog.objects import Query
 from headrace.connectors.checkpoint_store import INTERACTIVE, CheckpointStore, LocalFolder
 from headrace.connectors.marks import WRITER
+from headrace.core.errors import HeadraceError
 from headrace.engine.checkpoint_copy import copy_failure, move_copy
+
+log = structlog.get_logger()
 
 ASIDE = "checkpoints.aside"
 """Beside the folder of the checkpoints; each is `<seconds since 1970>-<query id>` there."""
@@ -48,11 +53,19 @@ def remove_checkpoints(query_ids: Collection[str], store: CheckpointStore) -> No
 class Checkpoints:
     """The folders under `folder`, and in the stores of `elsewhere` for the compute pools that it names. Those of continuous queries stay,
     so that RESTART goes on after TERMINATE and after a crash, until the relation that the query writes is dropped.
+
+    `has_workers` is true of a pool whose tasks run on other machines.
     """
 
-    def __init__(self, folder: Path, elsewhere: Callable[[], Mapping[str, CheckpointStore]] = dict) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        elsewhere: Callable[[], Mapping[str, CheckpointStore]] = dict,
+        has_workers: Callable[[str], bool] = lambda _pool: False,
+    ) -> None:
         self._folder = folder
         self._elsewhere = elsewhere
+        self._has_workers = has_workers
 
     def store(self, query: Query) -> CheckpointStore:
         """Return the place of a continuous query, in its present incarnation."""
@@ -98,9 +111,10 @@ class Checkpoints:
         ]
 
     def temporary(self, query_id: str, pool: str) -> CheckpointStore:
-        """Return the place of an interactive query, which is worthless after its end, and so never in S3."""
+        """Return the place of an interactive query, which is worthless after its end, and so in S3 only if the tasks run elsewhere."""
         store = self._of(pool)
-        store = store if isinstance(store, LocalFolder) else LocalFolder(self._folder)
+        if not isinstance(store, LocalFolder) and not self._has_workers(pool):
+            store = LocalFolder(self._folder)
         return store.at(f"{INTERACTIVE}{query_id}")
 
     def remove(self, query_id: str) -> None:
@@ -109,8 +123,11 @@ class Checkpoints:
             remove_checkpoints([query_id], store)
 
     def remove_temporary(self, query_id: str, pool: str) -> None:
-        """Delete the folder of an interactive query, if there is one."""
-        self.temporary(query_id, pool).remove()
+        """Delete the folder of an interactive query, if there is one. One in a bucket that is away stays until a server starts."""
+        try:
+            self.temporary(query_id, pool).remove()
+        except HeadraceError as error:
+            log.warning("interactive_checkpoint_not_removed", query_id=query_id, reason=error.message)
 
     def retain(self, query_ids: Collection[str], *, days: int) -> None:
         """Set aside the folders of unknown queries. Delete folders of interactive queries, and those set aside more than `days` ago.
@@ -125,10 +142,9 @@ class Checkpoints:
             elif path.name.partition(".")[0] not in query_ids:
                 aside.mkdir(exist_ok=True)
                 path.rename(aside / f"{int(time.time())}-{path.name}")
-        for store in self._elsewhere().values():
-            for name in store.names("") if isinstance(store, LocalFolder) else ():
-                if name.startswith(INTERACTIVE):
-                    store.at(name).remove()
+        for pool, store in self._elsewhere().items():
+            if isinstance(store, LocalFolder) or self._has_workers(pool):
+                _remove_interactive(store)
         for path in aside.glob("*"):
             since = path.name.partition("-")[0]
             if since.isdecimal() and int(since) < time.time() - days * 86_400:
@@ -136,3 +152,13 @@ class Checkpoints:
 
     def _of(self, pool: str) -> CheckpointStore:
         return self._elsewhere().get(pool, LocalFolder(self._folder))
+
+
+def _remove_interactive(store: CheckpointStore) -> None:
+    try:
+        for name in store.names(""):
+            if name.startswith(INTERACTIVE):
+                store.at(name).remove()
+    except HeadraceError as error:
+        # A bucket that is away delays no start of a server.
+        log.warning("interactive_checkpoints_not_removed", place=store.uri, reason=error.message)

@@ -81,7 +81,9 @@ class Engine:
         self.views = open_views(settings, owner=catalog.organization().id)
         self._catalog = catalog
         self._settings = settings
-        self._checkpoints = Checkpoints(settings.durable_dir / "checkpoints", self._shared_stores)
+        self._checkpoints = Checkpoints(
+            settings.durable_dir / "checkpoints", self._shared_stores, self._has_workers
+        )
         self._drivers = Drivers(
             catalog,
             settings,
@@ -201,6 +203,11 @@ class Engine:
             for pool in self._catalog.compute_pools()
             if pool_resources(pool, self._settings).place.checkpoints is not None
         }
+
+    def _has_workers(self, name: str) -> bool:
+        """True if the tasks of a pool run on other machines."""
+        pool = self._catalog.compute_pool(name)
+        return pool is not None and pool_resources(pool, self._settings).target.is_cluster
 
     def _buckets(self) -> list[CheckpointStore]:
         """Return the places in S3 that have savepoints of the queries of their pools."""

@@ -328,7 +328,7 @@ def _check_executors(texts: Mapping[str, str], reader: PropertyReader) -> None:
 
 def _check_place(uri: str, master: str, reader: PropertyReader, settings: Settings) -> None:
     """Raise UserError 3D008 unless the place is below one that the operator allows, since the server writes to it as its own user, and, for
-    a folder, unless it exists and the pool is on a cluster; 0A000 for S3 on a cluster."""
+    a folder, unless it exists and the pool is on a cluster; 0A000 for S3 on Kubernetes."""
     roots = settings.checkpoint_folders
     if uri.startswith(SCHEME):
         allowed = [root for root in roots if root.startswith(SCHEME)]
@@ -343,11 +343,11 @@ def _check_place(uri: str, master: str, reader: PropertyReader, settings: Settin
             CHECKPOINTS, places if allowed else "left out: HEADRACE_CHECKPOINT_FOLDERS allows none"
         )
     if uri.startswith(SCHEME):
-        if is_cluster(master):
+        if is_kubernetes(master):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "compute pools on a Spark cluster cannot keep their checkpoints in S3 yet",
-                hint="Use a folder that the server and all workers share, or a pool on the server's machine.",
+                "compute pools on Kubernetes cannot keep their checkpoints in S3 yet",
+                hint=f"Use a folder of the claim {settings.kubernetes_claim}.",
                 span=reader.span(CHECKPOINTS),
             )
     elif not is_cluster(master):

@@ -39,17 +39,24 @@ class Resources:
     def target(self) -> Target:
         """The target of the plans that run there."""
         master, cluster = self.place.master, self.place.cluster
+        checkpoints: Literal["folder", "s3"] = "s3" if self.place.is_remote else "folder"
         if is_cluster(master):
             kind: Literal["standalone", "kubernetes"] = (
                 "kubernetes" if is_kubernetes(master) else "standalone"
             )
             if cluster is None:
-                return Target(master=kind, python=self.worker_python)
+                return Target(master=kind, python=self.worker_python, checkpoints=checkpoints)
             least = cluster.executors * cluster.cores if cluster.executors_max is not None else None
-            return Target(master=kind, slots=cluster.slots, slots_min=least, python=self.worker_python)
+            return Target(
+                master=kind,
+                slots=cluster.slots,
+                slots_min=least,
+                python=self.worker_python,
+                checkpoints=checkpoints,
+            )
         local = _LOCAL.fullmatch(master)
         slots = int(local[1]) if local else None
-        return Target(slots=slots, checkpoints="s3" if self.place.is_remote else "folder")
+        return Target(slots=slots, checkpoints=checkpoints)
 
 
 def resources(size: str, settings: Settings, properties: Mapping[str, str] | None = None) -> Resources:

@@ -128,17 +128,18 @@ def unsupported(plan: SparkPlan, target: Target) -> list[Rule]:
 
 
 _WHERE = {True: "on a Spark cluster", False: "with its checkpoint in S3"}
-_WHERE_ELSE = {True: "on the server's machine", False: "without 'compute_pool.checkpoints'"}
+_WHERE_ELSE = {True: "on the server's machine", False: "whose checkpoints are not in S3"}
 
 
 def placed_on(plan: SparkPlan, target: Target, span: Span | None = None) -> SparkPlan:
     """Return the plan with its target. Raises UserError 0A000 with the features that the target does not support."""
     rules = unsupported(plan, target)
     if rules:
+        of_cluster = rules[0] in CLUSTER_RULES
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query cannot run {_WHERE[target.is_cluster]} yet, since it uses {', '.join(rule.feature for rule in rules)}",
-            hint=f"{rules[0].hint} Or run the query in a compute pool {_WHERE_ELSE[target.is_cluster]}.",
+            f"the query cannot run {_WHERE[of_cluster]} yet, since it uses {', '.join(rule.feature for rule in rules)}",
+            hint=f"{rules[0].hint} Or run the query in a compute pool {_WHERE_ELSE[of_cluster]}.",
             span=span,
         )
     return plan.model_copy(update={"target": target})

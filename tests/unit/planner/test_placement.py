@@ -191,7 +191,9 @@ def test_a_feature_that_needs_a_folder_beside_the_checkpoint_is_refused_in_s3(
     with pytest.raises(UserError, match=f"with its checkpoint in S3 yet, since it uses {feature}") as refused:
         placed_on(plan, REMOTE)
     assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
-    assert "without 'compute_pool.checkpoints'" in (refused.value.hint or "")
+    assert "whose checkpoints are not in S3" in (refused.value.hint or "")
+    with pytest.raises(UserError, match=feature):
+        placed_on(plan, WITH_PYTHON.model_copy(update={"checkpoints": "s3"}))
 
 
 def test_topics_and_interactive_queries_run_in_a_pool_with_its_checkpoints_in_s3() -> None:

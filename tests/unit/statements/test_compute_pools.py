@@ -12,7 +12,7 @@ import pytest
 from harness.session import Session, open_session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, QueryState, new_id
-from headrace.core.errors import HeadraceError, UserError
+from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.pool_properties import Cluster
@@ -290,11 +290,6 @@ async def test_a_pool_on_a_cluster_shows_where_it_runs(shared: Session, master: 
             "must be s3://bucket/folder",
         ),
         (
-            "{master}, 'compute_pool.checkpoints' = 's3://streams/headrace'",
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "on a Spark cluster cannot keep their checkpoints in S3",
-        ),
-        (
             "{master}, 'compute_pool.spark.jars' = '/x.jar'",
             SqlState.INVALID_PARAMETER,
             "does not accept Spark's setting",
@@ -321,6 +316,20 @@ async def test_a_place_that_is_refused(
         await shared.run(f"CREATE COMPUTE_POOL p WITH ({text})")
     assert (refused.value.state, refused.value.span is None) == (state, False)
     assert shared.catalog.compute_pool("p") is None
+
+
+async def test_a_bucket_is_tested_for_a_pool_on_a_cluster(tmp_path: Path, master: str) -> None:
+    bucket = "'compute_pool.checkpoints' = 's3://streams/headrace'"
+    settings = {
+        **{"spark_secret": "s", "checkpoint_folders": ("s3://streams/headrace",)},
+        **{"checkpoint_s3_endpoint": "http://127.0.0.1:1", "checkpoint_s3_access_key_id": "i"},
+        "checkpoint_s3_secret_access_key": "k",
+    }
+    async with open_session(tmp_path / "data", **settings) as session:
+        with pytest.raises(ExternalError, match="bucket 'streams'") as refused:
+            await session.run(f"CREATE COMPUTE_POOL p WITH ({master}, {bucket})")
+        assert refused.value.span is not None
+        assert session.catalog.compute_pool("p") is None
 
 
 async def test_a_cluster_without_a_secret_is_refused(session: Session, master: str) -> None:
@@ -351,6 +360,12 @@ async def test_a_cluster_without_a_secret_is_refused(session: Session, master: s
             SqlState.INVALID_PARAMETER,
             "no credentials for k8s://https://h:6443",
         ),
+        (
+            "k8s://in-cluster",
+            "'compute_pool.checkpoints' = 's3://streams/headrace'",
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "on Kubernetes cannot keep their checkpoints in S3",
+        ),
     ],
 )
 async def test_a_pool_on_kubernetes_that_is_refused(
@@ -358,7 +373,7 @@ async def test_a_pool_on_kubernetes_that_is_refused(
 ) -> None:
     settings = {
         **{"driver_port": 0, "driver_server": "h:7443", "kubernetes_image": "i", "kubernetes_claim": "c"},
-        "checkpoint_folders": (str(tmp_path),),
+        "checkpoint_folders": (str(tmp_path), "s3://streams/headrace"),
     }
     values = [
         f"'compute_pool.master' = '{master}'",

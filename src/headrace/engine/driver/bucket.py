@@ -7,8 +7,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headrace.connectors.checkpoint_bucket import SCHEME, driver_login
-from headrace.core.errors import UserError
-from headrace.core.sqlstate import SqlState
 from headrace.engine.driver.options import DriverOptions
 from headrace.runtime.jars import S3_CHECKPOINTS, jars
 
@@ -33,20 +31,14 @@ def is_used(options: DriverOptions) -> bool:
 
 
 def class_path(options: DriverOptions) -> list[Path]:
-    """Return the jars that the JVM of a driver needs."""
+    """Return the jars that the JVMs of a driver and of its executors need."""
     return jars(S3_CHECKPOINTS) if is_used(options) else []
 
 
 def settings(options: DriverOptions) -> dict[str, str]:
-    """Return the settings of Spark without the key. Raises UserError 0A000 on a cluster, which HEADRACE_SPARK_MASTER may have become."""
+    """Return the settings of Spark without the key."""
     if not is_used(options):
         return {}
-    if not options.spark_master.startswith("local"):
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "compute pools on a Spark cluster cannot keep their checkpoints in S3 yet",
-            hint="UPDATE the pool with 'compute_pool.master' = 'local[n]'.",
-        )
     login = driver_login()
     s3a = {**_S3A, "endpoint.region": login.region}
     if login.endpoint is not None:
@@ -59,7 +51,8 @@ def settings(options: DriverOptions) -> dict[str, str]:
 
 
 def log_in(session: SparkSession, options: DriverOptions) -> None:
-    """Set the key in Hadoop's settings only, since Spark logs and shows its own."""
+    """Set the key in Hadoop's settings only, since Spark logs and shows its own. Executors get these settings with their tasks, by
+    connections that the cluster's secret encrypts."""
     login = driver_login() if is_used(options) else None
     if login is not None and login.key_id is not None:
         hadoop = session._jsc.hadoopConfiguration()

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.driver import kubernetes, python_worker
+from headrace.engine.driver import bucket, kubernetes, python_worker
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.pool_properties import Cluster
@@ -157,7 +157,7 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
             "They need the driver's version of Spark, a whole JDK, and a connection to the address of HEADRACE_DRIVER_HOST.",
         )
     slots = executors * cluster.cores if cluster is not None else executors
-    if options.checkpoints is not None:
+    if options.checkpoints is not None and not bucket.is_used(options):
         _check_folder(Path(options.checkpoints), slots, session, options)
     if options.worker_python is not None:
         _check_python(slots, session, options)

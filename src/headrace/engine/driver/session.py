@@ -248,7 +248,10 @@ def _settings(options: DriverOptions, work_dir: Path) -> dict[str, str]:
     own = (
         {"spark.serializer": _SERIALIZER}
         if options.spark_master.startswith("local")
-        else {"spark.jars": ",".join(map(str, [*jars(SPARK), extension_jar()])), **_CLUSTER}
+        else {
+            "spark.jars": ",".join(map(str, [*jars(SPARK), extension_jar(), *bucket.class_path(options)])),
+            **_CLUSTER,
+        }
     )
     return {
         **own,
