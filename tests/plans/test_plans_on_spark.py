@@ -46,6 +46,7 @@ ARGUMENTS = {
     "ordered": ["distance", "departed"],
 }
 OWN_ARGUMENTS = {
+    "CURRENT_WATERMARK": ["CURRENT_WATERMARK(flight_time)"],
     "ROUND": ["ROUND(delay)", "ROUND(fare, 1)"],
     "RAND": ["RAND()", "RAND(7)"],
     "TIMESTAMPADD": ["TIMESTAMPADD(DAY, 1, departed)"],

@@ -57,7 +57,7 @@ class FakeDriver:
 
     def note(self, **values: object) -> None:
         with self.journal.open("a") as out:
-            out.write(json.dumps({"pid": os.getpid(), **values}) + "\n")
+            out.write(json.dumps({"pid": os.getpid(), "at": time.monotonic(), **values}) + "\n")
 
     def run(self) -> None:
         self.note(type="ready", options=self.options)
