@@ -160,5 +160,5 @@ def _remove_interactive(store: CheckpointStore) -> None:
             if name.startswith(INTERACTIVE):
                 store.at(name).remove()
     except HeadraceError as error:
-        # A bucket that is away delays no start of a server.
+        # A server starts without its bucket, after the time limit of a request. Its next start removes them.
         log.warning("interactive_checkpoints_not_removed", place=store.uri, reason=error.message)

@@ -28,7 +28,8 @@ class DriverOptions(BaseModel):
     )
     pods: PodOptions | None = Field(None, description="Facts about the driver's pod, on Kubernetes.")
     checkpoints: str | None = Field(
-        None, description="The folder of checkpoints, which the workers of a cluster must share."
+        None,
+        description="The folder of checkpoints, which the workers of a cluster must share, or a folder of S3.",
     )
     driver_memory_mb: int = 2048
     shuffle_partitions: int = 2
