@@ -77,7 +77,7 @@ types: environment
 	$(BIN)/lint-imports
 
 unit: environment
-	$(NICE) $(BIN)/pytest -q -n 3 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py
+	$(NICE) $(BIN)/pytest -q -n 3 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py --failures build/unit_failures.txt
 
 # A JVM of a test lives for minutes. Its second compiler, which makes it fast for hours, was a quarter of a run's processor time. Without
 # that compiler the JVM has little room for code, and collects all garbage whenever it is full. A query that waits asks its broker 7 times
@@ -87,13 +87,14 @@ SHORT_LIVED := HEADRACE_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:ReservedCodeCa
 # More workers than processors, since tests mostly wait. A wait that is granted ends when the thing comes, so that patience costs nothing.
 WORKERS ?= 3
 
-# The checks use what the suite leaves of the processors. Their output comes at the end, in one piece. The suite's failures come after it:
-# of a run elsewhere, often nothing but the end is kept.
+# The checks use what the suite leaves of the processors. Their output comes at the end, in one piece. All failures come after it: of a run
+# elsewhere, often nothing but the end is kept.
 test: setup archive browser ## Every check and every test: real Spark, real Kafka, real browser; WORKERS=2 for a machine with little memory
 	@mkdir -p build; $(MAKE) --no-print-directory --keep-going checks > build/checks.log 2>&1 & checks=$$!; \
 	trap 'kill $$checks' INT TERM; \
 	$(MAKE) --no-print-directory suite; suite=$$?; \
 	wait $$checks; checks=$$?; cat build/checks.log; \
+	if [ $$checks != 0 ]; then cat build/unit_failures.txt 2>/dev/null; grep -aE '^make\[| FAIL |[Ee]rror( TS[0-9]+)?:' build/checks.log | tail -12; fi; \
 	if [ $$suite != 0 ]; then cat build/failures.txt 2>/dev/null; echo "make: the suite failed, see above the checks" >&2; fi; exit $$((suite || checks))
 
 checks: check web-check jvm-test

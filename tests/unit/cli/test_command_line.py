@@ -200,7 +200,7 @@ async def test_a_live_result_ends_after_the_rows_or_seconds_asked_for(
     second.running.set()
     statements.answer("SELECT", second)
     await second.put(["1", "a"])
-    done = await ended(await start(address, "sql", "-c", "SELECT", "--timeout", "3"))
+    done = await ended(await start(address, "sql", "-c", "SELECT", "--timeout", "8"))
     assert (done.code, done.out) == (0, '{"id": 1, "name": "a"}\n')
 
 

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from gql import Client
 from gql.transport.websockets import WebsocketsTransport
 
+from harness.patience import PATIENCE_S
 from harness.session import Session, open_session
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
@@ -119,6 +120,8 @@ def socket_client(address: str, token: str = ADMINISTRATOR, query: str = "") -> 
         f"ws://{address}/graphql{query}",
         init_payload={"Authorization": f"Bearer {token}"},
         connect_args={"proxy": None},
+        connect_timeout=PATIENCE_S,
+        ack_timeout=PATIENCE_S,
         close_timeout=1,
     )
-    return Client(transport=transport)
+    return Client(transport=transport, execute_timeout=PATIENCE_S)

@@ -139,7 +139,7 @@ async def test_a_code_that_is_entered_in_a_browser_creates_a_token(
             "allowed",
             "single sign-on by a device code; roles given: analyst",
         )
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as http:
             again = await http.post(POLL, json={"device": codes[0].secret})
         assert again.status_code == 403
 
@@ -187,7 +187,7 @@ async def test_a_server_without_such_a_provider_says_so(served: Any, monkeypatch
 async def test_an_address_starts_a_bounded_number_of_sign_ins(served: Any) -> None:
     async with (
         served("http://127.0.0.1:1") as (_, port),
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as http,
     ):
         statuses = [(await http.post(START)).status_code for _ in range(device_sign_in.STARTS_FREE + 1)]
         assert statuses == [424] * device_sign_in.STARTS_FREE + [429]

@@ -19,6 +19,7 @@ from gql.transport.httpx import HTTPXAsyncTransport
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from harness.patience import PATIENCE_S
 from headrace.catalog.access import BUILT_IN_ROLES, PUBLIC, Grant, Privilege
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
@@ -145,8 +146,10 @@ async def test_a_client_library_runs_mutations_over_http(world: World, unused_tc
                 transport=HTTPXAsyncTransport(
                     f"http://127.0.0.1:{unused_tcp_port}/graphql",
                     headers={"Authorization": f"Bearer {token}"},
+                    timeout=PATIENCE_S,
                 ),
                 fetch_schema_from_transport=token == ADMINISTRATOR,
+                execute_timeout=PATIENCE_S,
             )
             for token in (ADMINISTRATOR, "other-token", "nobody's")
         )

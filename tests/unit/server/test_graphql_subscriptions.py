@@ -208,6 +208,7 @@ def opened(address: str) -> connect:
         f"ws://{address}/graphql",
         subprotocols=[Subprotocol("graphql-transport-ws")],
         proxy=None,
+        open_timeout=PATIENCE_S,
         close_timeout=1,
     )
 

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from harness.patience import PATIENCE_S
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
@@ -166,6 +167,7 @@ async def test_forwarded_headers_change_nothing(
             base_url=f"http://127.0.0.1:{port}",
             headers={"Authorization": "Bearer good-token"},
             trust_env=False,
+            timeout=PATIENCE_S,
         ) as http,
     ):
         assert await stream_address(http, **forwarded) == f"http://127.0.0.1:{port}"
@@ -181,13 +183,15 @@ async def test_upgrades_from_elsewhere_are_refused_with_a_reason(
     uri = f"ws://{headers.get('Host', address)}/v2/statements/00000000-0000-4000-8000-000000000000"
     at, _, number = address.partition(":")
     with pytest.raises(InvalidStatus) as refused:
-        await connect(uri, origin=headers.get("Origin"), proxy=None, host=at, port=int(number))
+        await connect(
+            uri, origin=headers.get("Origin"), proxy=None, host=at, port=int(number), open_timeout=PATIENCE_S
+        )
     assert refused.value.response.status_code == status
     assert b"HEADRACE_ALLOWED_HOSTS" in refused.value.response.body
 
 
 async def test_an_upgrade_of_the_own_page_is_let_through(address: str) -> None:
     uri = f"ws://{address}/v2/statements/00000000-0000-4000-8000-000000000000"
-    async with connect(uri, origin=f"http://{address}", proxy=None) as socket:
+    async with connect(uri, origin=f"http://{address}", proxy=None, open_timeout=PATIENCE_S) as socket:
         await socket.send('{"type":"auth","accessToken":"none"}')
         assert '"42501"' in str(await socket.recv())

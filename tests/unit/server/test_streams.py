@@ -57,7 +57,9 @@ async def opened(
 ) -> AsyncIterator[ClientConnection]:
     request = await offer(address, statements, stream, token)
     uri = request["uri"].replace("http:", "ws:")
-    async with connect(uri, user_agent_header=agent, proxy=None, max_size=None) as socket:
+    async with connect(
+        uri, user_agent_header=agent, proxy=None, open_timeout=PATIENCE_S, max_size=None
+    ) as socket:
         await socket.send(json.dumps({"type": "auth", "accessToken": request["token"], "sessionId": ""}))
         yield socket
 
@@ -261,7 +263,9 @@ async def test_a_stream_without_its_ticket_is_refused(
     address: str, statements: ScriptedStatements, first: str
 ) -> None:
     request = await offer(address, statements, ScriptedStream())
-    async with connect(request["uri"].replace("http:", "ws:"), proxy=None, user_agent_header=GO) as socket:
+    async with connect(
+        request["uri"].replace("http:", "ws:"), proxy=None, open_timeout=PATIENCE_S, user_agent_header=GO
+    ) as socket:
         await socket.send(first)
         assert (await frame(socket))["sqlCode"] == "42501"
         with pytest.raises(ConnectionClosed) as closed:
@@ -278,7 +282,9 @@ async def test_a_ticket_is_good_once_and_for_its_own_statement(
     first.running.set()
 
     async def present(uri: str, token: str) -> dict[str, object]:
-        async with connect(uri.replace("http:", "ws:"), proxy=None, user_agent_header=GO) as socket:
+        async with connect(
+            uri.replace("http:", "ws:"), proxy=None, open_timeout=PATIENCE_S, user_agent_header=GO
+        ) as socket:
             await socket.send(json.dumps({"type": "auth", "accessToken": token}))
             return await frame(socket)
 
@@ -293,7 +299,9 @@ async def test_a_query_whose_reader_never_comes_is_ended(
     stream = ScriptedStream()
     request = await offer(address, statements, stream)
     await asyncio.wait_for(stream.closed.wait(), PATIENCE_S)
-    async with connect(request["uri"].replace("http:", "ws:"), proxy=None, user_agent_header=GO) as socket:
+    async with connect(
+        request["uri"].replace("http:", "ws:"), proxy=None, open_timeout=PATIENCE_S, user_agent_header=GO
+    ) as socket:
         await socket.send(json.dumps({"type": "auth", "accessToken": request["token"]}))
         assert (await frame(socket))["type"] == "error"
 
@@ -313,7 +321,7 @@ async def test_a_slow_reader_holds_the_query_and_loses_nothing(
             await stream.put(*([str(produced), "x" * 1000] for _ in range(100)))
             produced += 1
 
-    async with connect(uri, user_agent_header=GO, proxy=None, max_queue=1) as socket:
+    async with connect(uri, user_agent_header=GO, proxy=None, open_timeout=PATIENCE_S, max_queue=1) as socket:
         await socket.send(json.dumps({"type": "auth", "accessToken": request["token"]}))
         await frame(socket)
         producing = asyncio.create_task(produce())
