@@ -77,7 +77,7 @@ types: environment
 	$(BIN)/lint-imports
 
 unit: environment
-	$(NICE) $(BIN)/pytest -q -n 3 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py --failures build/unit_failures.txt
+	$(NICE) $(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py --failures build/unit_failures.txt
 
 # A JVM of a test lives for minutes. Its second compiler, which makes it fast for hours, was a quarter of a run's processor time. Without
 # that compiler the JVM has little room for code, and collects all garbage whenever it is full. A query that waits asks its broker 7 times
@@ -85,7 +85,7 @@ unit: environment
 SHORT_LIVED := HEADRACE_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -Dspark.sql.streaming.pollingDelay=150ms"
 
 # More workers than processors, since tests mostly wait. A wait that is granted ends when the thing comes, so that patience costs nothing.
-WORKERS ?= 3
+WORKERS ?= 4
 
 # The checks use what the suite leaves of the processors. Their output comes at the end, in one piece. All failures come after it: of a run
 # elsewhere, often nothing but the end is kept.
@@ -103,13 +103,12 @@ suite:
 	$(SHORT_LIVED) HEADRACE_PATIENCE_S=360 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests \
 	  --ignore=tests/unit --ignore=tests/test_tidy.py --ignore=tests/slt/test_catalog.py --durations=40 --seconds build/durations.json --failures build/failures.txt
 
-prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run. POOL=cluster: instead, the .slt suite with all tasks on a Spark cluster
+prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run. Then the tests marked `prove`, and all cases of the JVM's. POOL=cluster: instead, the .slt suite with all tasks on a Spark cluster
 ifeq ($(POOL),cluster)
 	HEADRACE_POOL=cluster HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py
 else
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done
-	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/slt -k views_in_clickhouse
-	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/clients/test_wheel.py
+	HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q -m prove tests
 	HEADRACE_PROVE=1 $(MAKE) --no-print-directory jvm-test
 endif
 

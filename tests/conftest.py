@@ -44,6 +44,9 @@ GROUPS = {
 """Fixture to the name of the group of all tests that ask for it, since starting one costs a worker ten seconds of a processor, and a
 warehouse seventy."""
 
+LEFT_OUT = {"faults": "HEADRACE_FAULTS", "prove": "HEADRACE_PROVE"}
+"""Marker of the tests that `make test` leaves out, to the setting that runs them."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -68,10 +71,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
-    if not os.environ.get("HEADRACE_FAULTS"):
-        only_faults = [item for item in items if item.get_closest_marker("faults")]
-        config.hook.pytest_deselected(items=only_faults)
-        items[:] = [item for item in items if item not in only_faults]
+    for marker, setting in LEFT_OUT.items():
+        if not os.environ.get(setting):
+            others = [item for item in items if item.get_closest_marker(marker)]
+            config.hook.pytest_deselected(items=others)
+            items[:] = [item for item in items if item not in others]
     groups = {item: _group(item) for item in items}
     lengths = lengths_of(groups)
     for item, group in groups.items():

@@ -92,11 +92,11 @@ def pool_states(url: str) -> list[str]:
     return [row[columns.index("ActualState")] for row in answer["data"]]
 
 
-# To install two environments takes minutes: `make prove` does.
-RESOLUTIONS = ["locked", *(["lowest-direct", "highest"] if os.environ.get("HEADRACE_PROVE") else [])]
-
-
-@pytest.mark.parametrize("resolution", RESOLUTIONS)
+@pytest.mark.parametrize(
+    "resolution",
+    # To install two more environments takes minutes.
+    ["locked", *(pytest.param(bound, marks=pytest.mark.prove) for bound in ("lowest-direct", "highest"))],
+)
 def test_a_wheel_with_any_versions_of_its_bounds_starts_a_server_and_its_driver(
     resolution: str, wheel: Path, tmp_path: Path
 ) -> None:

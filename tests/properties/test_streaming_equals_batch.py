@@ -276,10 +276,9 @@ def run(request: pytest.FixtureRequest, kafka: KafkaClient, tmp_path: Path, seed
 
 SAMPLE = [
     ("base", "whole"),
-    ("changes", "restarted"),
+    ("changes", "cut"),
     ("joins", "cut"),
     ("windows", "cut"),
-    ("patterns", "cut"),
     (RANDOM, "cut"),
 ]
 EVERY = [(group, schedule) for group in ALL for schedule in SCHEDULES]

@@ -41,8 +41,6 @@ DATABRICKS = Path(__file__).with_name("databricks.slt")
 SNOWFLAKE = Path(__file__).with_name("snowflake.slt")
 EVERY_STORE = Path(__file__).with_name("every_store.slt")
 VIEWS = [Path(__file__).with_name(f"{name}.slt") for name in ("views", "view_queries")]
-if not os.environ.get("HEADRACE_PROVE"):
-    VIEWS.pop()  # five minutes, most of them for queries that the store of views has no part in
 ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
 FILES = sorted(
     set(Path(__file__).parent.glob("*.slt"))
@@ -55,6 +53,8 @@ IN_PROCESS = [
 ]
 """What a file proves lies behind the doors, so that some of each kind are enough to show that no door does any of it."""
 
+LONG = {"kinesis_faults", "s3_tables"}
+"""Files over REST of minutes each. `make test` proves what they are about in `tests/kinesis`, `tests/s3` and the shorter files."""
 
 NOT_ON_CLUSTERS = {
     "compute_pools": "its pools need more executors than the cluster has",
@@ -151,7 +151,14 @@ def in_process(services: InProcessDoor) -> Iterator[InProcessDoor]:
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.stem, marks=pytest.mark.xdist_group(path.name)) for path in FILES],
+    [
+        pytest.param(
+            path,
+            id=path.stem,
+            marks=[pytest.mark.xdist_group(path.name), *([pytest.mark.prove] if path.stem in LONG else [])],
+        )
+        for path in FILES
+    ],
 )
 def test_over_rest(
     path: Path, rest: RestDoor, kafka: KafkaClient, seed: str, request: pytest.FixtureRequest
@@ -185,6 +192,8 @@ def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
     return servers
 
 
+# The oldest version gives what the newest gives, and `tests/postgresql` holds the parts against both.
+@pytest.mark.parametrize("postgresql", [pytest.param(16, marks=pytest.mark.prove), 18], indirect=True)
 @pytest.mark.parametrize("path", POSTGRESQL, ids=lambda path: path.stem)
 def test_postgresql(
     path: Path, in_process: InProcessDoor, kafka: KafkaClient, postgresql: PostgresServer, seed: str
@@ -229,7 +238,11 @@ def test_clickhouse(
 
 
 @pytest.mark.xdist_group("views in clickhouse")
-@pytest.mark.parametrize("path", VIEWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    # The second file takes five minutes, most of them for queries that the store of views has no part in.
+    [pytest.param(VIEWS[0], id="views"), pytest.param(VIEWS[1], id="view_queries", marks=pytest.mark.prove)],
+)
 def test_views_in_clickhouse(
     path: Path, with_clickhouse: HeadraceProcess, kafka: KafkaClient, seed: str
 ) -> None:
@@ -281,6 +294,7 @@ def test_iceberg(path: Path, in_process: InProcessDoor, kafka: KafkaClient, lake
     runner.run(path)
 
 
+@pytest.mark.prove  # each store has tests of its own; all at once take six minutes
 @pytest.mark.parametrize("postgresql", [18], indirect=True)
 def test_every_store_in_one_pool(
     in_process: InProcessDoor,
