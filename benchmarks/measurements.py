@@ -8,6 +8,7 @@ from benchmarks.delivery import delivery
 from benchmarks.latency import latency, stateful_latency
 from benchmarks.lifecycle import recovery, recovery_busy, recovery_standby, start_up
 from benchmarks.rig import Figures, Rig
+from benchmarks.savepoints import savepoints
 from benchmarks.scale import many_keys, replay
 from benchmarks.state import state
 from benchmarks.stores import codecs, kinesis, postgresql
@@ -23,6 +24,7 @@ MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
     "recovery": recovery,
     "recovery_busy": recovery_busy,
     "recovery_standby": recovery_standby,
+    "savepoints": savepoints,
     "state": state,
     "many_keys": many_keys,
     "replay": replay,

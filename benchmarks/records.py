@@ -15,6 +15,7 @@ Record = tuple[bytes | None, bytes]
 _NEVER = float("inf")
 _MARKERS_MAX = 16
 _SETTLED_S = 6.0
+_LOST_S = 120.0
 
 
 def preload(bootstrap: str, topic: str, partitions: Sequence[Iterable[bytes | Record]]) -> None:
@@ -201,6 +202,17 @@ class Receiver:
             if arrived < _NEVER:
                 return arrived
         raise TimeoutError(f"no new record within {within:.0f} s")
+
+    def longest_gap(self, seconds: float) -> float:
+        """Return the longest time between two records that arrive in the next `seconds`; waits for the end of a gap that has begun."""
+        began = last = time.time()
+        longest = 0.0
+        while (now := time.time()) - began < seconds or now - last > longest:
+            if now - last > _LOST_S:
+                raise TimeoutError(f"no record within {_LOST_S:.0f} s")
+            for _, received in self._take(0.2):
+                longest, last = max(longest, received - last), received
+        return longest
 
     def close(self) -> None:
         """Give the connection back."""

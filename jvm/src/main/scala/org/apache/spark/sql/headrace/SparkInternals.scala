@@ -306,6 +306,16 @@ object SparkInternals {
     field
   }
 
+  /** The time after which a query asks its sources again if they had no new rows. */
+  def pollingDelayMs(execution: MicroBatchExecution): Long = member[Long](execution, "pollingDelayMs")
+
+  /** Sets that time, which Spark reads from its settings when a query is created. */
+  def setPollingDelayMs(execution: MicroBatchExecution, delayMs: Long): Unit = {
+    val field = classOf[StreamExecution].getDeclaredField("pollingDelayMs")
+    field.setAccessible(true)
+    field.setLong(execution, delayMs)
+  }
+
   private def member[T](execution: MicroBatchExecution, name: String): T = {
     val owners = Iterator.iterate[Class[_]](classOf[MicroBatchExecution])(_.getSuperclass).takeWhile(_ != null)
     val method = owners
