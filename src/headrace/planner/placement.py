@@ -103,8 +103,9 @@ REMOTE_RULES = (
     ),
     Rule(
         "a materialized view, whose rows are in the server's data directory",
-        "Write a changelog.",
+        "The operator sets HEADRACE_VIEWS. Or write a changelog.",
         lambda plan: any(isinstance(step, WriteView) for step in plan.sinks),
+        lambda target: not target.outside_views,
     ),
     Rule(
         "rows of tables only, which are stored beside the checkpoint before they are written",

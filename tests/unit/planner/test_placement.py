@@ -229,6 +229,12 @@ def test_a_table_that_is_looked_up_is_kept_whole_on_the_servers_machine_only() -
         placed_on(whole, REMOTE_CLUSTER)
 
 
+def test_a_view_whose_rows_are_in_clickhouse_runs_with_its_checkpoint_in_s3() -> None:
+    for target in (REMOTE, REMOTE_CLUSTER):
+        apart = target.model_copy(update={"outside_views": True})
+        assert placed_on(VIEW, apart).target == apart
+
+
 def test_topics_and_interactive_queries_run_in_a_pool_with_its_checkpoints_in_s3() -> None:
     assert placed_on(PLAN, REMOTE).target == REMOTE
     assert str(REMOTE) == "the server's machine, 4 slots, checkpoints in S3 (Spark 4.1)"
