@@ -51,6 +51,15 @@ class S3Client:
             f"'aws.access_key_id' = '{ACCESS_KEY}', 'aws.secret_access_key' = '{SECRET_KEY}');"
         )
 
+    def checkpoints(self, folder: str) -> dict[str, str]:
+        """Return the settings of a server whose compute pools may keep their checkpoints in a folder of the bucket."""
+        return {
+            "HEADRACE_CHECKPOINT_FOLDERS": f"s3://{self.bucket}/{folder}",
+            "HEADRACE_CHECKPOINT_S3_ENDPOINT": self.server.uri,
+            "HEADRACE_CHECKPOINT_S3_ACCESS_KEY_ID": ACCESS_KEY,
+            "HEADRACE_CHECKPOINT_S3_SECRET_ACCESS_KEY": SECRET_KEY,
+        }
+
     def put(self, key: str, data: bytes | str) -> None:
         """Put a file."""
         self.boto.put_object(Bucket=self.bucket, Key=key, Body=data)

@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +28,9 @@ from harness.snowflake import SnowflakeServer
 from harness.world import World, address
 from tests.failures import Failures
 from tests.seconds import Seconds, lengths_of
+
+if TYPE_CHECKING:
+    from tests.unit.engine.kubernetes_api import StandInApi
 
 # No deadline: a busy machine delays examples.
 settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -145,6 +149,16 @@ def s3() -> Iterator[S3Client]:
     """A stand-in for AWS S3 on loopback, and a client for a bucket of it."""
     with MotoServer() as server:
         yield S3Client(server, "lake")
+
+
+@pytest.fixture
+def kubernetes_api(tmp_path: Path) -> Iterator[StandInApi]:
+    """A stand-in for the API of a Kubernetes cluster, without pods."""
+    # Only here: the schemas of the API take long to import.
+    from tests.driver.kubelet import served_api
+
+    with served_api(tmp_path) as api:
+        yield api
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S
+from headrace.connectors.checkpoint_bucket import Login
 from headrace.connectors.schema_registry.options import CONFLUENT, CONFLUENT_CLOUD, connection
 from headrace.connectors.tls import TLS_CLIENT_KEY
 from headrace.core.errors import InternalError, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.driver import failures
 from headrace.engine.driver.failures import classify
 from headrace.engine.protocol import QueryEnded, StartQuery
 from headrace.formats.primitive import Primitive
@@ -204,7 +206,10 @@ def test_a_full_disk_is_reported_and_waited_for(tmp_path: Path) -> None:
     assert "views.duckdb" in classify(view, start).message
 
 
-def test_a_bucket_of_checkpoints_that_is_away_is_reported_and_waited_for() -> None:
+def test_a_bucket_of_checkpoints_that_is_away_is_reported_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(failures, "driver_login", lambda: Login(secret="key of the bucket"))
     trace = "org.apache.hadoop.fs.s3a.AWSClientIOException: Writing Object on o/q/offsets/3: SdkClientException: Connection refused"
     start = StartQuery(
         query_id="q", generation=1, plan=plan(results("a", "v BIGINT")), checkpoint="s3://streams/o/q"
@@ -214,6 +219,9 @@ def test_a_bucket_of_checkpoints_that_is_away_is_reported_and_waited_for() -> No
     assert "the query's checkpoint in s3://streams/o/q cannot be read or written" in classified.message
     elsewhere = classify(RuntimeError(trace), start.model_copy(update={"checkpoint": "/data/checkpoints/q"}))
     assert elsewhere.domain == "internal"
+    # The worker of a source has the login among its options.
+    shown = classify(UserError(SqlState.DATA_EXCEPTION, "options: key of the bucket"), start)
+    assert (shown.message, "key of the bucket" in shown.trace) == ("options: ****", False)
 
 
 def test_a_machine_too_busy_for_a_process_is_reported_and_retried() -> None:

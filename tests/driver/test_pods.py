@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,19 +14,13 @@ from headrace.engine.kubernetes.launch import GONE_TIMEOUT_S, PodLaunch
 from headrace.engine.pool_properties import Cluster, Place
 from headrace.engine.pools import DriverProcess, PoolState
 from headrace.engine.sizes import Resources
-from tests.driver.kubelet import Kubelet, assert_secrets_are_nowhere, served_api, wait_for_none
+from tests.driver.kubelet import Kubelet, assert_secrets_are_nowhere, wait_for_none
 from tests.unit.engine.kubernetes_api import StandInApi
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[StandInApi]:
-    with served_api(tmp_path) as api:
-        yield api
-
-
-async def test_a_pool_of_pods_starts_and_leaves_nothing(api: StandInApi, tmp_path: Path) -> None:
+async def test_a_pool_of_pods_starts_and_leaves_nothing(kubernetes_api: StandInApi, tmp_path: Path) -> None:
     mount, port = tmp_path / "mount", DriverPort("127.0.0.1", 0)
     mount.mkdir()
     port.open()
@@ -36,11 +29,13 @@ async def test_a_pool_of_pods_starts_and_leaves_nothing(api: StandInApi, tmp_pat
         driver_port=0,
         driver_server=f"127.0.0.1:{port.port}",
         kubernetes_image="headrace:1",
-        kubernetes_config=api.kubeconfig(tmp_path, server_name=None),
+        kubernetes_config=kubernetes_api.kubeconfig(tmp_path, server_name=None),
         kubernetes_claim="shared",
         checkpoint_folders=(str(mount),),
     )
-    given = Resources(1024, Place(f"k8s://{api.url}", str(mount), Cluster(1, 1, "512m")), worker_python=True)
+    given = Resources(
+        1024, Place(f"k8s://{kubernetes_api.url}", str(mount), Cluster(1, 1, "512m")), worker_python=True
+    )
     reasons: list[str] = []
     pool = DriverProcess(
         "far",
@@ -52,7 +47,7 @@ async def test_a_pool_of_pods_starts_and_leaves_nothing(api: StandInApi, tmp_pat
         new_launch=lambda: PodLaunch("far", settings, given, port, catalog="c"),
         end_timeout_s=GONE_TIMEOUT_S,
     )
-    with Kubelet(api, tmp_path / "pods", api.certificate) as kubelet:
+    with Kubelet(kubernetes_api, tmp_path / "pods", kubernetes_api.certificate) as kubelet:
         pool.start()
         async with asyncio.timeout(PATIENCE_S):
             # Before a driver is ready, tasks on its executor have seen the folder of checkpoints and run Python.
@@ -61,10 +56,10 @@ async def test_a_pool_of_pods_starts_and_leaves_nothing(api: StandInApi, tmp_pat
         assert pool.state is PoolState.RUNNING, f"{reasons}\n{kubelet.logs()}"
         processes = kubelet.living()
         assert len(processes) == 2  # driver and executor
-        assert_secrets_are_nowhere(api, tmp_path / "pods")
+        assert_secrets_are_nowhere(kubernetes_api, tmp_path / "pods")
         await pool.stop()
-        assert api.objects["secrets"] == {}
-        assert [name for name in api.objects["pods"] if "-exec-" not in name] == []
+        assert kubernetes_api.objects["secrets"] == {}
+        assert [name for name in kubernetes_api.objects["pods"] if "-exec-" not in name] == []
         await asyncio.to_thread(wait_for_none, processes)
     await port.close()
     assert reasons == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,20 +12,14 @@ from harness.patience import until
 from harness.ports import free_port
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
-from tests.driver.kubelet import Kubelet, assert_secrets_are_nowhere, served_api, wait_for_none
+from tests.driver.kubelet import Kubelet, assert_secrets_are_nowhere, wait_for_none
 from tests.unit.engine.kubernetes_api import StandInApi
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.faults]
 
 
-@pytest.fixture
-def api(tmp_path: Path) -> Iterator[StandInApi]:
-    with served_api(tmp_path) as api:
-        yield api
-
-
 def test_a_pool_of_pods_runs_a_query_and_leaves_nothing(
-    api: StandInApi, kafka: KafkaClient, tmp_path: Path, seed: str
+    kubernetes_api: StandInApi, kafka: KafkaClient, tmp_path: Path, seed: str
 ) -> None:
     mount, port = tmp_path / "mount", free_port()
     mount.mkdir()
@@ -37,15 +30,15 @@ def test_a_pool_of_pods_runs_a_query_and_leaves_nothing(
             "HEADRACE_DRIVER_SERVER": f"127.0.0.1:{port}",
             "HEADRACE_KUBERNETES_IMAGE": "headrace:1",
             "HEADRACE_KUBERNETES_CLAIM": "shared",
-            "HEADRACE_KUBERNETES_CONFIG": str(api.kubeconfig(tmp_path, server_name=None)),
+            "HEADRACE_KUBERNETES_CONFIG": str(kubernetes_api.kubeconfig(tmp_path, server_name=None)),
             "HEADRACE_CHECKPOINT_FOLDERS": str(mount),
             "HEADRACE_DRIVER_MEMORY_MB": "1024",
         },
     )
-    with Kubelet(api, tmp_path / "pods", api.certificate) as kubelet, server:
+    with Kubelet(kubernetes_api, tmp_path / "pods", kubernetes_api.certificate) as kubelet, server:
         door = RestDoor(server)
         door.execute(
-            f"STOP COMPUTE_POOL default_pool; CREATE COMPUTE_POOL far WITH ('compute_pool.master' = 'k8s://{api.url}', "
+            f"STOP COMPUTE_POOL default_pool; CREATE COMPUTE_POOL far WITH ('compute_pool.master' = 'k8s://{kubernetes_api.url}', "
             f"'compute_pool.executor.memory' = '512m', 'compute_pool.checkpoints' = 'file:{mount}'); "
             "USE COMPUTE_POOL far; CREATE DATABASE d; USE DATABASE d; "
             f"CREATE STORE k WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE); USE STORE k; "
@@ -72,7 +65,7 @@ def test_a_pool_of_pods_runs_a_query_and_leaves_nothing(
         assert list(mount.rglob("*.changelog")) or list(mount.rglob("*.delta")), "the state is elsewhere"
         first = kubelet.living()
         assert len(first) == 2  # driver and executor
-        assert_secrets_are_nowhere(api, tmp_path / "data", tmp_path / "pods")
+        assert_secrets_are_nowhere(kubernetes_api, tmp_path / "data", tmp_path / "pods")
 
         server.kill()
         wait_for_none(first)
@@ -83,8 +76,8 @@ def test_a_pool_of_pods_runs_a_query_and_leaves_nothing(
         second = kubelet.living()
         assert len(second) == 2
         door.execute("DROP COMPUTE_POOL far CASCADE")
-        assert not [name for name in api.objects["pods"] if "-exec-" not in name]
-        assert api.objects["secrets"] == {}
+        assert not [name for name in kubernetes_api.objects["pods"] if "-exec-" not in name]
+        assert kubernetes_api.objects["secrets"] == {}
         wait_for_none(second)
-        until(lambda: api.objects["pods"] == {}, lambda: str(list(api.objects["pods"])))
+        until(lambda: kubernetes_api.objects["pods"] == {}, lambda: str(list(kubernetes_api.objects["pods"])))
         door.close()

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import random
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
+from harness.kinesis import ACCESS_KEY, SECRET_KEY
 from harness.patience import until
 from harness.postgresql import PostgresServer
+from harness.s3 import S3Client
 from headrace.connectors.carried_errors import carried
+from headrace.connectors.checkpoint_bucket import Login, S3Folder
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, facts_of
 from headrace.connectors.postgresql.changes import Table
 from headrace.connectors.postgresql.rows import Layout
 from headrace.connectors.postgresql.spark.source import Offset, Reading, TableStream
@@ -22,11 +28,20 @@ from headrace.core.types import parse_type
 Store = dict[str, str]
 
 
-def reading(store: Store, slot: str, table: Table, folder: Path, **columns: str) -> Reading:
+def reading(store: Store, slot: str, table: Table, kept: CheckpointStore, **columns: str) -> Reading:
     given = tuple(Column(name, parse_type(kind)) for name, kind in columns.items())
     layout = Layout(given, upsert=False, entity="shop.t", database="postgres")
-    return Reading(
-        store, None, slot, (table,), layout, with_rows=True, per_read=7, folder=str(folder / "rows")
+    return Reading(store, None, slot, (table,), layout, with_rows=True, per_read=7, kept=facts_of(kept))
+
+
+@pytest.fixture(params=("folder", "bucket"))
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> CheckpointStore:
+    """The place of the rows that Spark has not committed."""
+    if request.param == "folder":
+        return LocalFolder(tmp_path / "rows")
+    s3: S3Client = request.getfixturevalue("s3")
+    return S3Folder(
+        Login(s3.server.uri, "us-east-1", ACCESS_KEY, SECRET_KEY), s3.bucket, f"rows_{uuid.uuid4().hex}"
     )
 
 
@@ -35,7 +50,12 @@ def rows_of(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
 
 
 def test_batches_are_repeated_unchanged(
-    postgresql: PostgresServer, store: Store, schema: str, slot: str, tmp_path: Path, seed: str
+    postgresql: PostgresServer,
+    store: Store,
+    schema: str,
+    slot: str,
+    kept: CheckpointStore,
+    seed: str,
 ) -> None:
     """The table changes meanwhile: rows of an ended snapshot, and changes, each from a worker that only knows the offsets."""
     postgresql.execute(
@@ -43,7 +63,7 @@ def test_batches_are_repeated_unchanged(
         f'INSERT INTO "{schema}".t SELECT id, 0 FROM generate_series(1, 30) AS id',
     )
     table = Table(schema, "t", ("id", "n"), ("id",))
-    setting = reading(store, slot, table, tmp_path, op="VARCHAR", after="STRUCT<id INT, n INT>")
+    setting = reading(store, slot, table, kept, op="VARCHAR", after="STRUCT<id INT, n INT>")
     setting = Reading.from_json(setting.to_json())
     chance = random.Random(seed)
     stream = TableStream(setting)
@@ -77,7 +97,7 @@ def test_batches_are_repeated_unchanged(
         assert after["n"] == known.get(after["id"], after["n"] - 1) + 1
         known[after["id"]] = after["n"]
     assert len(known) == 30
-    assert not (tmp_path / "rows").exists(), "what was committed is not kept"
+    assert not kept.exists(), "what was committed is not kept"
 
 
 def read_rows(stream: TableStream, offset: Offset, count: int) -> tuple[list[dict[str, object]], Offset]:
@@ -107,7 +127,9 @@ def test_rows_of_several_tables_are_json_with_the_columns_of_the_time(
         Table(schema, name, (), key, whole=True) for name, key in (("a", ("id",)), ("b", ("name",)))
     )
     columns = {"before": "BYTES", "after": "VARCHAR", "source": 'STRUCT<"table" VARCHAR>'}
-    stream = TableStream(replace(reading(store, slot, tables[0], tmp_path, **columns), tables=tables))
+    stream = TableStream(
+        replace(reading(store, slot, tables[0], LocalFolder(tmp_path), **columns), tables=tables)
+    )
     rows, offset = read_rows(stream, stream.initialOffset(), 2)
     postgresql.execute(
         f'ALTER TABLE "{schema}".a ADD COLUMN more text',
@@ -130,7 +152,9 @@ def test_a_changelog_has_the_last_row_of_each_key_and_refuses_to_guess(
     postgresql.execute(
         f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int)', f'INSERT INTO "{schema}".t VALUES (1, 1)'
     )
-    plain = reading(store, slot, Table(schema, "t", ("id", "n"), ("id",)), tmp_path, id="INTEGER", n="BIGINT")
+    plain = reading(
+        store, slot, Table(schema, "t", ("id", "n"), ("id",)), LocalFolder(tmp_path), id="INTEGER", n="BIGINT"
+    )
     stream = TableStream(replace(plain, layout=replace(plain.layout, upsert=True)))
     rows, offset = read_rows(stream, stream.initialOffset(), 1)
     postgresql.execute(
@@ -163,7 +187,7 @@ def test_a_value_of_another_type_is_reported_with_its_column(
         f"""INSERT INTO "{schema}".t VALUES (1, 'x')""",
     )
     table = Table(schema, "t", ("id", "n"), ("id",))
-    stream = TableStream(reading(store, slot, table, tmp_path, after="STRUCT<n INT>"))
+    stream = TableStream(reading(store, slot, table, LocalFolder(tmp_path), after="STRUCT<n INT>"))
     try:
         stream.read(stream.initialOffset())
         error = None
@@ -180,7 +204,9 @@ def test_an_offset_of_an_older_version_gets_an_identity_by_an_empty_batch(
 ) -> None:
     """The checkpoint has the identity then, also of a table without changes; and the batch can be repeated."""
     postgresql.execute(f'CREATE TABLE "{schema}".t (id int PRIMARY KEY, n int)')
-    setting = reading(store, slot, Table(schema, "t", ("id", "n"), ("id",)), tmp_path, op="VARCHAR")
+    setting = reading(
+        store, slot, Table(schema, "t", ("id", "n"), ("id",)), LocalFolder(tmp_path), op="VARCHAR"
+    )
     stream = TableStream(setting)
     _, offset = stream.read(stream.initialOffset())
     progress = json.loads(offset["shop.t"]["0"])

@@ -5,18 +5,29 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError
+from pyarrow import parquet
 
 from harness.checkpoint import write_checkpoint
 from harness.kinesis import ACCESS_KEY, SECRET_KEY
 from harness.s3 import S3Client
 from headrace.connectors import checkpoint_bucket as checkpoints
 from headrace.connectors.checkpoint_bucket import Login, S3Folder
-from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, has_offsets, store_at
+from headrace.connectors.checkpoint_store import (
+    CheckpointStore,
+    LocalFolder,
+    facts_of,
+    has_offsets,
+    store_at,
+    store_of,
+)
+from headrace.connectors.journal import Journal
 from headrace.connectors.marks import WRITER, is_begun, writer_of
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.sqlstate import SqlState
@@ -69,6 +80,11 @@ def test_a_place_of_checkpoints_keeps_files_by_name(store: CheckpointStore) -> N
     assert sorted(query.names("")) == ["identities.json", "offsets"]
     assert store.names("") == ["q-1"]
     assert abs((query.written_at("offsets/10") or 0) - time.time()) < 60
+    query.write("files/0.json", b"\x00\xff")
+    assert query.read("files/0.json") == b"\x00\xff"
+    query.delete("files/0.json")
+    query.delete("files/0.json")
+    assert (query.read("files/0.json"), query.names("files")) == (None, [])
     # The names of other queries may begin with the name of this one.
     store.at("q-10").write("offsets/0", "v1")
     query.remove()
@@ -139,6 +155,50 @@ def test_the_marks_of_a_query_are_read_from_any_place(store: CheckpointStore) ->
     store.write("offsets/0", "v1")
     store.write("commits/0", "v1")
     assert (writer_of("q", store), is_begun(store), has_offsets(store)) == ("q-v2", True, True)
+
+
+def test_another_process_gets_a_place_with_its_key_as_texts(store: CheckpointStore) -> None:
+    facts = json.loads(json.dumps(facts_of(store.at("q-1"))))
+    assert store_of(facts) == store.at("q-1")
+    assert (SECRET_KEY in facts.values()) == isinstance(store, S3Folder)
+    assert SECRET_KEY not in repr(store)
+
+
+def test_files_of_a_batch_are_sent_once_wherever_the_journal_is(store: CheckpointStore) -> None:
+    """Each `with` is a driver, on a machine of its own if the place is a bucket."""
+    place = store.at("q-1", "clickhouse")
+
+    def written(journal: Journal, epoch: int, *counts: int) -> None:
+        folder = journal.begin(epoch)
+        folder.mkdir()
+        for number, count in enumerate(counts):
+            parquet.write_table(pa.table({"n": range(count)}), folder / f"part-{number}.parquet")
+
+    with ExitStack() as resources:
+        journal = Journal(place, resources)
+        assert (journal.version, journal.contains(0), list(journal.left())) == (None, False, [])
+        written(journal, 0, 3, 0, 5)
+    with ExitStack() as resources:
+        journal = Journal(place, resources)
+        assert not journal.contains(0)  # the driver died before all files were there
+        written(journal, 0, 3, 0, 5)
+        journal.complete(0, 7)
+        first, _ = journal.left()
+        journal.sent(first)
+    with ExitStack() as resources:
+        journal = Journal(place, resources)
+        assert (journal.version, journal.contains(0), journal.contains(1)) == (7, True, False)
+        [left] = journal.left()
+        assert (left.name, parquet.read_table(left).num_rows) == ("part-2.parquet", 5)
+        journal.sent(left)
+        assert list(journal.left()) == []
+    with ExitStack() as resources:
+        journal = Journal(place, resources)
+        assert list(journal.left()) == []
+        written(journal, 1, 2)
+        journal.complete(1, 8)
+        assert [file.name for file in journal.left()] == ["part-0.parquet"]
+    assert sorted(place.names("")) == ["1", "state.json"]
 
 
 def test_a_file_that_is_to_be_new_replaces_none_and_a_folder_of_hadoop_is_no_file(

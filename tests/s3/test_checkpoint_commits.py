@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.kinesis import ACCESS_KEY, SECRET_KEY
+from harness.kinesis import SECRET_KEY
 from harness.patience import PATIENCE_S
 from harness.s3 import S3Client
 
@@ -65,20 +65,11 @@ def client(request: pytest.FixtureRequest) -> S3Client:
     return stand_in
 
 
-def environment(client: S3Client) -> dict[str, str]:
-    return {
-        "HEADRACE_CHECKPOINT_FOLDERS": f"s3://{client.bucket}/headrace",
-        "HEADRACE_CHECKPOINT_S3_ENDPOINT": client.server.uri,
-        "HEADRACE_CHECKPOINT_S3_ACCESS_KEY_ID": ACCESS_KEY,
-        "HEADRACE_CHECKPOINT_S3_SECRET_ACCESS_KEY": SECRET_KEY,
-    }
-
-
 def test_of_two_drivers_that_plan_a_batch_one_writes_it(client: S3Client, seed: str, tmp_path: Path) -> None:
     folder = f"s3://{client.bucket}/headrace/two_{seed}"
     result = subprocess.run(
         [sys.executable, "-c", _TWO_WRITERS, folder, str(tmp_path)],
-        env={**os.environ, **environment(client)},
+        env={**os.environ, **client.checkpoints("headrace")},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

@@ -6,6 +6,7 @@ Over REST each file is a group of its own, and each worker has a server for the 
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,15 +24,18 @@ from harness.databricks import CATALOG, TOKEN, WAREHOUSE, Workspace
 from harness.doors import InProcessDoor
 from harness.iceberg import Lake
 from harness.kafka import KafkaClient
-from harness.kinesis import KinesisClient
+from harness.kinesis import KinesisClient, MotoServer
 from harness.kinesis.front import KinesisFront
+from harness.patience import until
 from harness.postgresql import PASSWORD, USER, PostgresServer
 from harness.process import HeadraceProcess
 from harness.registry_front import RegistryFront
+from harness.s3 import S3Client
 from harness.slt import Runner
 from harness.snowflake import SnowflakeServer
 from harness.spark_cluster import SparkCluster
 from headrace.testing.door import RestDoor
+from headrace.testing.runner import StatementError
 
 POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "postgresql_changes.slt")]
 POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")
@@ -63,18 +67,34 @@ NOT_ON_CLUSTERS = {
 """Files that HEADRACE_POOL=cluster leaves out, with the reason."""
 
 
+POOL = os.environ.get("HEADRACE_POOL")
+_BUCKET_FOLDER = "slt-checkpoints"
+
+
 @pytest.fixture(autouse=True)
 def on_cluster(request: pytest.FixtureRequest) -> None:
     """Skip a file that cannot run on a cluster."""
     path = request.node.callspec.params.get("path") if hasattr(request.node, "callspec") else None
-    if os.environ.get("HEADRACE_POOL") == "cluster" and path is not None and path.stem in NOT_ON_CLUSTERS:
+    if POOL == "cluster" and path is not None and path.stem in NOT_ON_CLUSTERS:
         pytest.skip(NOT_ON_CLUSTERS[path.stem])
 
 
 @pytest.fixture(scope="session", autouse=True)
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A Spark cluster for the drivers of all servers, with HEADRACE_POOL=cluster (`make prove POOL=cluster`)."""
-    if os.environ.get("HEADRACE_POOL") != "cluster":
+    """A Spark cluster for the drivers of all servers, with HEADRACE_POOL=cluster (`make prove POOL=cluster`), or, with HEADRACE_POOL=s3
+    (`make prove POOL=s3`), a bucket for all checkpoints."""
+    if POOL == "s3":
+        with MotoServer() as server, pytest.MonkeyPatch.context() as patch:
+            # Not the bucket that files list.
+            bucket = S3Client(server, "checkpoints")
+            for name, value in bucket.checkpoints(_BUCKET_FOLDER).items():
+                patch.setenv(name, value)
+            yield
+            assert [key for key in bucket.keys(_BUCKET_FOLDER) if "/commits/" in key], (
+                "they were somewhere else"
+            )
+        return
+    if POOL != "cluster":
         yield
         return
     with (
@@ -94,6 +114,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess]:
     """A server of these files' own: some of them kill it."""
     process = HeadraceProcess(Path(tmp_path_factory.mktemp("slt-rest"))).start()
+    _keep_in_bucket(RestDoor(process))
     yield process
     process.stop()
 
@@ -109,6 +130,7 @@ def with_clickhouse(
     address = f"clickhouse+http://{quote(clickhouse_server.USER)}@127.0.0.1:{clickhouse.port}/views_of_slt"
     environment = {"HEADRACE_VIEWS": address, "HEADRACE_VIEWS_PASSWORD_FILE": str(folder / "password")}
     process = HeadraceProcess(folder / "data", environment=environment).start()
+    _keep_in_bucket(RestDoor(process))
     yield process
     process.stop()
     assert not (folder / "data" / "views.duckdb").exists()
@@ -119,8 +141,30 @@ def with_clickhouse(
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessDoor]:
     door = InProcessDoor(Path(tmp_path_factory.mktemp("slt-in-process")))
+    _keep_in_bucket(door)
     yield door
     door.close()
+
+
+def _keep_in_bucket(door: RestDoor | InProcessDoor) -> None:
+    """Let the default pool keep its checkpoints in the bucket, with HEADRACE_POOL=s3."""
+    if POOL != "s3":
+        return
+    place = f"{os.environ['HEADRACE_CHECKPOINT_FOLDERS']}/{uuid.uuid4().hex}"
+    door.execute("STOP COMPUTE_POOL default_pool;")
+
+    def is_moved() -> bool:
+        try:
+            door.execute(
+                f"UPDATE COMPUTE_POOL default_pool WITH ('compute_pool.checkpoints' = '{place}'); START COMPUTE_POOL default_pool;"
+            )
+        except StatementError as error:
+            if "3E004" not in str(error):
+                raise
+            return False
+        return True
+
+    until(is_moved, "the end of the pool's process")
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def _snowflake(request: RowSinkRequest, epoch: int, rows: Rows) -> None:
 
 
 def _of_journal(request: RowSinkRequest, epoch: int, rows: Rows, folder: str, names: Sequence[str]) -> None:
-    journal = Journal(request.checkpoint.local() / folder)
+    journal = Journal(request.checkpoint.at(folder), request.resources)
     if not journal.contains(epoch):
         files = journal.begin(epoch)
         files.mkdir()

@@ -316,7 +316,8 @@ class StoreDescriptor:
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
     machine, or were never tried elsewhere.
-    `remote_checkpoints`: queries over its entities keep nothing beside their checkpoint but small files, so that it may be in S3.
+    `remote_checkpoints`: where tasks may run if the checkpoint of a query over its entities is in S3. What the query keeps beside is there
+    too. `driver`: its sink lets tasks write files that the driver sends, so that they run on the driver's machine. None: never tried.
     `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
     """
 
@@ -326,6 +327,7 @@ class StoreDescriptor:
     read: Callable[[PropertyReader], dict[str, str]]
     test: Callable[[Mapping[str, str]], None]
     path: Callable[[PropertyReader, str], EntityPath]
+    remote_checkpoints: Literal["everywhere", "driver"] | None
     layout: Mapping[str, PropertySpec[int]] = field(default_factory=dict)
     pattern: Callable[[EntityPath], EntityPattern | None] = one_entity
     record_source: RecordSource | None = None
@@ -347,7 +349,6 @@ class StoreDescriptor:
     jars: str | None = None
     client_label: str | None = None
     on_clusters: Literal["java", "python"] | None = None
-    remote_checkpoints: bool = False
     dataset_namespace: Callable[[Mapping[str, str]], str] | None = None
 
     @property

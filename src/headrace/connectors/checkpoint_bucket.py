@@ -148,9 +148,14 @@ class S3Folder:
             content = self._client.get_object(Bucket=self.bucket, Key=self._key(name))["Body"].read()
         return content  # noqa: RET504 - None if the block ended early
 
-    def write(self, name: str, content: str) -> None:
+    def write(self, name: str, content: str | bytes) -> None:
+        body = content.encode() if isinstance(content, str) else content
         with self._classified():
-            self._client.put_object(Bucket=self.bucket, Key=self._key(name), Body=content.encode())
+            self._client.put_object(Bucket=self.bucket, Key=self._key(name), Body=body)
+
+    def delete(self, name: str) -> None:
+        with self._classified(may_miss=True):
+            self._client.delete_object(Bucket=self.bucket, Key=self._key(name))
 
     def create(self, name: str, content: str) -> bool:
         """Write a file that is to be new. Return False, and write nothing, if it is there."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from headrace.connectors.checkpoint_bucket import SCHEME, Login, driver_login, folder_at
+from headrace.connectors.checkpoint_bucket import SCHEME, Login, S3Folder, driver_login, folder_at
 from headrace.core.atomic_file import write_atomically
 
 INTERACTIVE = "interactive-"
 """The first part of the names of checkpoints of interactive queries, before their ids."""
+_URI = "uri"
 
 
 class CheckpointStore(Protocol):
@@ -43,8 +45,12 @@ class CheckpointStore(Protocol):
         """Return the content of a file; None if it is missing."""
         ...
 
-    def write(self, name: str, content: str) -> None:
+    def write(self, name: str, content: str | bytes) -> None:
         """Write or replace a file: a reader sees the old content or the new one, also after a crash."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a file; do nothing if it is missing."""
         ...
 
     def written_at(self, name: str) -> float | None:
@@ -93,10 +99,14 @@ class LocalFolder:
             return (self.path / name).read_bytes()
         return None
 
-    def write(self, name: str, content: str) -> None:
+    def write(self, name: str, content: str | bytes) -> None:
         file = self.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, content)
+        sync(file.parent)
+
+    def delete(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)
 
     def written_at(self, name: str) -> float | None:
         with suppress(FileNotFoundError):
@@ -122,6 +132,15 @@ class LocalFolder:
         return self.path
 
 
+def sync(path: Path) -> None:
+    """Return when a file is on the disk, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def store_at(address: str, login: Login | None = None) -> CheckpointStore:
     """Return the store of an address, as `CheckpointStore.uri` returns it.
 
@@ -130,6 +149,17 @@ def store_at(address: str, login: Login | None = None) -> CheckpointStore:
     if address.startswith(SCHEME):
         return folder_at(address, login or driver_login())
     return LocalFolder(Path(address))
+
+
+def facts_of(store: CheckpointStore) -> dict[str, str]:
+    """Return a store as texts, with its key, for a process that has no login of its own: a worker of Python, which reads a source."""
+    variables = store.login.variables() if isinstance(store, S3Folder) else {}
+    return {_URI: store.uri, **variables}
+
+
+def store_of(facts: Mapping[str, str]) -> CheckpointStore:
+    """Return the opposite of `facts_of`."""
+    return store_at(facts[_URI], Login.of(facts))
 
 
 def folders_of(query: str, folder: Path) -> list[Path]:

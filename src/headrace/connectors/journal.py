@@ -1,15 +1,21 @@
-"""Journal of batches on the local disk, written before a store gets them: a batch that is repeated after a crash has the same files."""
+"""Journal of batches beside the checkpoint, written before a store gets them: a batch that is repeated after a crash has the same files."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pyarrow import parquet
+
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, sync
+
+_STATE = "state.json"
 
 
 @dataclass(frozen=True)
@@ -22,13 +28,21 @@ class _Kept:
 
 
 class Journal:
-    """The files of an epoch and their unsent rest, in a folder that outlives the driver."""
+    """The files of an epoch and their unsent rest, in a place that outlives the driver.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._state = folder / "state.json"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._kept = _Kept(**json.loads(self._state.read_text())) if self._state.exists() else None
+    Of a place in a bucket the files are on this machine too while they are sent, in a temporary folder that ends with `resources`.
+    """
+
+    def __init__(self, store: CheckpointStore, resources: ExitStack) -> None:
+        self._store = store
+        if isinstance(store, LocalFolder):
+            self._folder, self._is_remote = store.path, False
+            self._folder.mkdir(parents=True, exist_ok=True)
+        else:
+            folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="headrace-journal-"))
+            self._folder, self._is_remote = Path(folder), True
+        state = store.read(_STATE)
+        self._kept = _Kept(**json.loads(state)) if state is not None else None
 
     @property
     def version(self) -> int | None:
@@ -40,40 +54,55 @@ class Journal:
         return self._kept is not None and self._kept.epoch >= epoch
 
     def begin(self, epoch: int) -> Path:
-        """Create an empty folder for the files of an epoch, and delete the files of other epochs."""
+        """Return an empty folder of this machine for the files of an epoch, and delete the files of other epochs."""
         for folder in self._folder.iterdir():
             if folder.is_dir():
                 shutil.rmtree(folder)
+        if self._is_remote:
+            for name in self._store.names(""):
+                if name.isdecimal():
+                    self._store.at(name).remove()
         return self._files(epoch)
 
     def complete(self, epoch: int, version: int) -> None:
-        """Returns when the files of an epoch, and that they are all of them, are on the disk."""
+        """Return when the files of an epoch, and that they are all of them, would survive a crash."""
         files = sorted(
             file for file in self._files(epoch).glob("*.parquet") if parquet.read_metadata(file).num_rows
         )
-        for file in files:
-            _sync(file)
-        _sync(self._files(epoch))
+        if self._is_remote:
+            with self._store.at(str(epoch)).writing(self._folder) as uploaded:
+                for file in files:
+                    os.link(file, uploaded / file.name)
+        else:
+            for file in files:
+                sync(file)
+            sync(self._files(epoch))
         self._kept = _Kept(epoch, version, [file.name for file in files])
-        new = self._state.with_suffix(".new")
-        new.write_text(json.dumps(asdict(self._kept)))
-        _sync(new)
-        new.replace(self._state)
-        _sync(self._folder)
+        self._store.write(_STATE, json.dumps(asdict(self._kept)))
 
     def left(self) -> Iterator[Path]:
         """Yield the files of the last epoch that are still to be sent."""
-        if self._kept is not None:
-            files = (self._files(self._kept.epoch) / name for name in self._kept.files)
-            yield from (file for file in files if file.exists())
+        for name in self._kept.files if self._kept is not None else ():
+            if (file := self._here(name)) is not None:
+                yield file
+
+    def sent(self, file: Path) -> None:
+        """Delete a file of the last epoch."""
+        file.unlink()
+        if self._is_remote and self._kept is not None:
+            self._store.at(str(self._kept.epoch)).delete(file.name)
+
+    def _here(self, name: str) -> Path | None:
+        """Return a file of the last epoch on this machine; None if it was sent."""
+        if self._kept is None:
+            return None
+        file = self._files(self._kept.epoch) / name
+        if self._is_remote and not file.exists():
+            content = self._store.at(str(self._kept.epoch)).read(name)
+            if content is not None:
+                file.parent.mkdir(exist_ok=True)
+                file.write_bytes(content)
+        return file if file.exists() else None
 
     def _files(self, epoch: int) -> Path:
         return self._folder / str(epoch)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

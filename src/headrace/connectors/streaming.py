@@ -78,8 +78,9 @@ class SourceRequest:
 class RowRequest:
     """Request to read rows. The starting position only counts for a query without a checkpoint.
 
-    With `upsert`, a row is the new version of its `key`, or its deletion. `folder` is for data that must outlive the driver, so that a
-    batch can be repeated; None if batches need not be repeatable. With `on_error` = `ignore` rows that cannot be read are skipped.
+    With `upsert`, a row is the new version of its `key`, or its deletion. `kept` is the place of data that must outlive the driver, so that
+    a batch can be repeated, and `checkpoint` that of the query; None if batches need not be repeatable. With `on_error` = `ignore` rows
+    that cannot be read are skipped.
     """
 
     entity: EntityPath
@@ -91,7 +92,8 @@ class RowRequest:
     starting_timestamp_ms: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     records_per_batch: int | None = None
-    folder: str | None = None
+    kept: CheckpointStore | None = None
+    checkpoint: CheckpointStore | None = None
     on_error: Literal["terminate", "ignore"] = "terminate"
 
 

@@ -66,6 +66,8 @@ class Checkpoints:
         self._folder = folder
         self._elsewhere = elsewhere
         self._has_workers = has_workers
+        # The names of those that this server has started.
+        self._interactive: set[str] = set()
 
     def store(self, query: Query) -> CheckpointStore:
         """Return the place of a continuous query, in its present incarnation."""
@@ -115,6 +117,7 @@ class Checkpoints:
         store = self._of(pool)
         if not isinstance(store, LocalFolder) and not self._has_workers(pool):
             store = LocalFolder(self._folder)
+        self._interactive.add(f"{INTERACTIVE}{query_id}")
         return store.at(f"{INTERACTIVE}{query_id}")
 
     def remove(self, query_id: str) -> None:
@@ -128,9 +131,12 @@ class Checkpoints:
             self.temporary(query_id, pool).remove()
         except HeadraceError as error:
             log.warning("interactive_checkpoint_not_removed", query_id=query_id, reason=error.message)
+        finally:
+            self._interactive.discard(f"{INTERACTIVE}{query_id}")
 
     def retain(self, query_ids: Collection[str], *, days: int) -> None:
         """Set aside the folders of unknown queries. Delete folders of interactive queries, and those set aside more than `days` ago.
+        What is in S3 stays: a bucket that is away must not hold up the start of a server.
 
         Sets aside only what is under `folder`. No query of the catalog needs them: they are what a server that was killed has left. But if
         it is the catalog that is wrong, such as one from an old backup, they are all that can be restored.
@@ -142,23 +148,30 @@ class Checkpoints:
             elif path.name.partition(".")[0] not in query_ids:
                 aside.mkdir(exist_ok=True)
                 path.rename(aside / f"{int(time.time())}-{path.name}")
-        for pool, store in self._elsewhere().items():
-            if isinstance(store, LocalFolder) or self._has_workers(pool):
-                _remove_interactive(store)
+        for store in self._elsewhere().values():
+            if isinstance(store, LocalFolder):
+                self._remove_interactive(store)
         for path in aside.glob("*"):
             since = path.name.partition("-")[0]
             if since.isdecimal() and int(since) < time.time() - days * 86_400:
                 shutil.rmtree(path, ignore_errors=True)
 
+    def remove_remote_interactive(self) -> bool:
+        """Delete what servers before this one have left in S3 of interactive queries. Return False if a bucket is away."""
+        is_complete = True
+        for pool, store in self._elsewhere().items():
+            if not isinstance(store, LocalFolder) and self._has_workers(pool):
+                try:
+                    self._remove_interactive(store)
+                except HeadraceError as error:
+                    is_complete = False
+                    log.warning("interactive_checkpoints_not_removed", place=store.uri, reason=error.message)
+        return is_complete
+
+    def _remove_interactive(self, store: CheckpointStore) -> None:
+        for name in store.names(""):
+            if name.startswith(INTERACTIVE) and name not in self._interactive:
+                store.at(name).remove()
+
     def _of(self, pool: str) -> CheckpointStore:
         return self._elsewhere().get(pool, LocalFolder(self._folder))
-
-
-def _remove_interactive(store: CheckpointStore) -> None:
-    try:
-        for name in store.names(""):
-            if name.startswith(INTERACTIVE):
-                store.at(name).remove()
-    except HeadraceError as error:
-        # A server starts without its bucket, after the time limit of a request. Its next start removes them.
-        log.warning("interactive_checkpoints_not_removed", place=store.uri, reason=error.message)

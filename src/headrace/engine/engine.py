@@ -65,6 +65,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 EXPIRY_INTERVAL_S = 60.0
+BUCKETS_RETRY_S = 60.0
 VIEW_RETRY_S = 2.0
 """Between two tries of a write while the store of views is away."""
 
@@ -135,6 +136,7 @@ class Engine:
         self._chores = [asyncio.create_task(self._purge_always(), name="purge views")]
         self._chores.append(asyncio.create_task(self.alerts.run(), name="alerts"))
         self._chores.append(asyncio.create_task(self._expire_always(), name="expire savepoints"))
+        self._chores.append(asyncio.create_task(self._clean_up_buckets(), name="clean up buckets"))
         if self._settings.metrics_interval_s:
             self._chores.append(asyncio.create_task(self._sample_always(), name="keep metrics"))
 
@@ -463,6 +465,10 @@ class Engine:
                 self._catalog.drop(savepoint)
                 self._remove_savepoint(savepoint.id)
                 log.info("savepoint_expired", name=savepoint.name, id=savepoint.id)
+
+    async def _clean_up_buckets(self) -> None:
+        while not await asyncio.to_thread(self._checkpoints.remove_remote_interactive):
+            await asyncio.sleep(BUCKETS_RETRY_S)
 
     async def _sample_always(self) -> None:
         while True:

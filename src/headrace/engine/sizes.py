@@ -26,7 +26,8 @@ _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a driver process: its heap in MiB, where its tasks run, and whether the workers there have Headrace's Python.
+    """Resources of a driver process: its heap in MiB, where its tasks run, whether the workers there have Headrace's Python, and whether
+    the rows of materialized views are in a database outside of the server.
 
     The slots of a cluster do not depend on the size.
     """
@@ -34,29 +35,27 @@ class Resources:
     heap_mb: int
     place: Place
     worker_python: bool = False
+    outside_views: bool = False
 
     @property
     def target(self) -> Target:
         """The target of the plans that run there."""
         master, cluster = self.place.master, self.place.cluster
         checkpoints: Literal["folder", "s3"] = "s3" if self.place.is_remote else "folder"
-        if is_cluster(master):
-            kind: Literal["standalone", "kubernetes"] = (
-                "kubernetes" if is_kubernetes(master) else "standalone"
-            )
-            if cluster is None:
-                return Target(master=kind, python=self.worker_python, checkpoints=checkpoints)
-            least = cluster.executors * cluster.cores if cluster.executors_max is not None else None
-            return Target(
-                master=kind,
-                slots=cluster.slots,
-                slots_min=least,
-                python=self.worker_python,
-                checkpoints=checkpoints,
-            )
-        local = _LOCAL.fullmatch(master)
-        slots = int(local[1]) if local else None
-        return Target(slots=slots, checkpoints=checkpoints)
+        if not is_cluster(master):
+            local = _LOCAL.fullmatch(master)
+            slots = int(local[1]) if local else None
+            return Target(slots=slots, checkpoints=checkpoints, outside_views=self.outside_views)
+        kind: Literal["standalone", "kubernetes"] = "kubernetes" if is_kubernetes(master) else "standalone"
+        is_elastic = cluster is not None and cluster.executors_max is not None
+        return Target(
+            master=kind,
+            slots=cluster and cluster.slots,
+            slots_min=cluster.executors * cluster.cores if cluster is not None and is_elastic else None,
+            python=self.worker_python,
+            checkpoints=checkpoints,
+            outside_views=self.outside_views,
+        )
 
 
 def resources(size: str, settings: Settings, properties: Mapping[str, str] | None = None) -> Resources:
@@ -68,7 +67,7 @@ def resources(size: str, settings: Settings, properties: Mapping[str, str] | Non
     has_python = is_kubernetes(place.master) or (
         is_cluster(place.master) and settings.worker_python is not None
     )
-    return Resources(settings.driver_memory_mb * factor, place, has_python)
+    return Resources(settings.driver_memory_mb * factor, place, has_python, settings.views is not None)
 
 
 def pool_resources(pool: ComputePool, settings: Settings) -> Resources:

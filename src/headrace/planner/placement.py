@@ -19,6 +19,7 @@ from headrace.planner.physical import (
     ReadRows,
     ReadTable,
     SparkPlan,
+    Spool,
     StoreStep,
     WriteEntity,
     WriteResults,
@@ -30,12 +31,12 @@ from headrace.planner.target import Target
 
 @dataclass(frozen=True)
 class Rule:
-    """A feature, what to do instead, and a predicate over plans that use it. `needs_python`: workers with Headrace's Python support it."""
+    """A feature, what to do instead, and a predicate over plans that use it. `is_refused` is false of a target that supports it."""
 
     feature: str
     hint: str
     is_used: Callable[[SparkPlan], bool]
-    needs_python: bool = False
+    is_refused: Callable[[Target], bool] = lambda _target: True
 
 
 def _reads_in_python(plan: SparkPlan) -> bool:
@@ -48,6 +49,10 @@ def _writes_in_python(plan: SparkPlan) -> bool:
     return any(connector(step.connector).on_clusters == "python" for step in writes)
 
 
+def _lacks_python(target: Target) -> bool:
+    return not target.python
+
+
 _WITH_PYTHON = (
     "The operator installs Headrace's Python on the workers, and sets HEADRACE_WORKER_PYTHON. Otherwise:"
 )
@@ -57,19 +62,19 @@ CLUSTER_RULES = (
         "a table that is looked up",
         f"{_WITH_PYTHON} Use a changelog of the table's rows, and join that.",
         lambda plan: any(isinstance(step, LookupJoin) for step in plan.steps),
-        needs_python=True,
+        _lacks_python,
     ),
     Rule(
         "a source whose tasks run Python",
         f"{_WITH_PYTHON} Copy the rows to a topic, and read the topic.",
         _reads_in_python,
-        needs_python=True,
+        _lacks_python,
     ),
     Rule(
         "a sink whose tasks run Python",
         f"{_WITH_PYTHON} Write to a topic, and copy from there.",
         _writes_in_python,
-        needs_python=True,
+        _lacks_python,
     ),
     Rule(
         "a store of a type that was not tried there",
@@ -98,20 +103,42 @@ REMOTE_RULES = (
     ),
     Rule(
         "a materialized view, whose rows are in the server's data directory",
-        "Write a changelog.",
+        "The operator sets HEADRACE_VIEWS. Or write a changelog.",
         lambda plan: any(isinstance(step, WriteView) for step in plan.sinks),
+        lambda target: not target.outside_views,
     ),
     Rule(
-        "a store of a type that keeps files beside the checkpoint, or was not tried there",
+        "rows of tables only, which are stored beside the checkpoint before they are written",
+        "Read a stream or a changelog.",
+        lambda plan: any(isinstance(step, Spool) for step in plan.steps),
+    ),
+    Rule(
+        "a store of a type that was not tried there",
         "Copy the rows through a topic.",
         lambda plan: any(
-            not connector(step.connector).remote_checkpoints
+            connector(step.connector).remote_checkpoints is None
             for step in plan.steps
             if isinstance(step, StoreStep)
         ),
     ),
+    Rule(
+        "on a cluster, a sink that sends files which tasks have written",
+        "Write to a topic, and copy from there in a pool on the server's machine.",
+        lambda plan: any(
+            connector(step.connector).remote_checkpoints == "driver"
+            for step in plan.sinks
+            if isinstance(step, WriteRows)
+        ),
+        lambda target: target.is_cluster,
+    ),
+    Rule(
+        "on a cluster, a table that is looked up and kept whole",
+        "Leave 'lookup.refresh.millis' out.",
+        lambda plan: any(isinstance(step, LookupJoin) and step.refresh_ms is not None for step in plan.steps),
+        lambda target: target.is_cluster,
+    ),
 )
-"""Features of continuous queries whose checkpoints are not in S3 yet."""
+"""Features of continuous queries that do not run with their checkpoints in S3."""
 
 
 def unsupported(plan: SparkPlan, target: Target) -> list[Rule]:
@@ -119,11 +146,11 @@ def unsupported(plan: SparkPlan, target: Target) -> list[Rule]:
     rules = [
         rule
         for rule in (CLUSTER_RULES if target.is_cluster else ())
-        if not (rule.needs_python and target.python) and rule.is_used(plan)
+        if rule.is_refused(target) and rule.is_used(plan)
     ]
     # The checkpoint of an interactive query is worthless after its end, and so on the server's machine.
     if target.checkpoints == "s3" and not isinstance(plan.sink, WriteResults | OptimizeEntity):
-        rules += [rule for rule in REMOTE_RULES if rule.is_used(plan)]
+        rules += [rule for rule in REMOTE_RULES if rule.is_refused(target) and rule.is_used(plan)]
     return rules
 
 

@@ -17,7 +17,8 @@ class Target(BaseModel):
     """The runtime, the master and the kind of place of the checkpoints of a compute pool.
 
     `slots` is the number of tasks that run at the same time, None if it is not known; `slots_min` is less if it follows the load.
-    `python`: the workers of a cluster have Headrace's Python.
+    `python`: the workers of a cluster have Headrace's Python. `outside_views`: the rows of materialized views are in a
+    database outside of the server.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,6 +29,7 @@ class Target(BaseModel):
     slots_min: int | None = None
     python: bool = False
     checkpoints: Literal["folder", "s3"] = "folder"
+    outside_views: bool = False
 
     @property
     def is_cluster(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.connectors.registry import STORE_TYPES, connector
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.formats.avro import Avro
@@ -18,6 +19,7 @@ from headrace.planner.physical import (
     ReadRows,
     ReadTable,
     SparkPlan,
+    Spool,
     UserFunction,
     WriteEntity,
     WriteRows,
@@ -28,6 +30,7 @@ from tests.plans.world import planned, sink_of
 
 CLUSTER = Target(master="standalone", slots=4)
 REMOTE = Target(slots=4, checkpoints="s3")
+REMOTE_CLUSTER = Target(master="standalone", slots=4, python=True, checkpoints="s3")
 WITH_PYTHON = CLUSTER.model_copy(update={"python": True})
 WINDOWS = (
     "CREATE CHANGELOG c AS SELECT window_start, window_end, carrier, COUNT(*) AS n FROM TUMBLE(flights, SIZE 1 HOUR) "
@@ -53,6 +56,12 @@ def elsewhere(kind: type, connector: str = "postgresql", **fields: object) -> Sp
     return with_steps(
         kind(id="other", store="shop", connector=connector, entity=("public", "t"), columns=[], **fields)
     )
+
+
+def appended(connector: str) -> SparkPlan:
+    """Return the plan with a table of a store type as its sink."""
+    plan = elsewhere(WriteRows, connector, input="rows", guarantee="exactly_once")
+    return plan.model_copy(update={"outputs": ["other", *plan.outputs[1:]]})
 
 
 FUNCTION = UserFunction(
@@ -176,24 +185,54 @@ VIEW = planned("CREATE MATERIALIZED VIEW v AS SELECT carrier FROM flights")
     [
         (with_steps(mode="real_time"), "real-time mode"),
         (VIEW, "a materialized view, whose rows are in the server's data directory"),
-        (elsewhere(ReadRows), "a store of a type that keeps files beside the checkpoint"),
-        (elsewhere(LookupJoin, **LOOKUP), "a store of a type that keeps files beside the checkpoint"),
-        (
-            elsewhere(WriteRows, "clickhouse", input="rows"),
-            "a store of a type that keeps files beside the checkpoint",
-        ),
+        (with_steps(Spool(id="spooled", input="rows")), "rows of tables only"),
+        (elsewhere(ReadRows, "iceberg_rest"), "a store of a type that was not tried there"),
+        (elsewhere(WriteRows, "iceberg_glue", input="rows"), "a store of a type that was not tried there"),
     ],
-    ids=["real time", "view", "source", "lookup", "sink"],
+    ids=["real time", "view", "tables", "source", "sink"],
 )
-def test_a_feature_that_needs_a_folder_beside_the_checkpoint_is_refused_in_s3(
-    plan: SparkPlan, feature: str
-) -> None:
+def test_a_feature_that_does_not_run_with_checkpoints_in_s3_is_refused(plan: SparkPlan, feature: str) -> None:
     with pytest.raises(UserError, match=f"with its checkpoint in S3 yet, since it uses {feature}") as refused:
         placed_on(plan, REMOTE)
     assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
     assert "whose checkpoints are not in S3" in (refused.value.hint or "")
     with pytest.raises(UserError, match=feature):
-        placed_on(plan, WITH_PYTHON.model_copy(update={"checkpoints": "s3"}))
+        placed_on(plan, REMOTE_CLUSTER)
+
+
+TRIED = [kind for kind in STORE_TYPES if not kind.startswith("iceberg")]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TRIED if connector(kind).row_sink is not None])
+def test_tables_are_written_with_checkpoints_in_s3_from_the_servers_machine(kind: str) -> None:
+    plan = appended(kind)
+    assert placed_on(plan, REMOTE).target == REMOTE
+    if connector(kind).on_clusters is None:
+        return
+    if connector(kind).remote_checkpoints == "everywhere":
+        assert placed_on(plan, REMOTE_CLUSTER).target == REMOTE_CLUSTER
+    else:
+        with pytest.raises(UserError, match="on a cluster, a sink that sends files"):
+            placed_on(plan, REMOTE_CLUSTER)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TRIED if connector(kind).source is not None])
+def test_streams_of_all_types_are_read_with_checkpoints_in_s3(kind: str) -> None:
+    assert placed_on(elsewhere(ReadRows, kind), REMOTE).target == REMOTE
+
+
+def test_a_table_that_is_looked_up_is_kept_whole_on_the_servers_machine_only() -> None:
+    by_key, whole = elsewhere(LookupJoin, **LOOKUP), elsewhere(LookupJoin, **LOOKUP, refresh_ms=1000)
+    assert [placed_on(plan, REMOTE).target for plan in (whole, by_key)] == [REMOTE, REMOTE]
+    assert placed_on(by_key, REMOTE_CLUSTER).target == REMOTE_CLUSTER
+    with pytest.raises(UserError, match="on a cluster, a table that is looked up and kept whole"):
+        placed_on(whole, REMOTE_CLUSTER)
+
+
+def test_a_view_whose_rows_are_in_clickhouse_runs_with_its_checkpoint_in_s3() -> None:
+    for target in (REMOTE, REMOTE_CLUSTER):
+        apart = target.model_copy(update={"outside_views": True})
+        assert placed_on(VIEW, apart).target == apart
 
 
 def test_topics_and_interactive_queries_run_in_a_pool_with_its_checkpoints_in_s3() -> None:

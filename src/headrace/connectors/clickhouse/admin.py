@@ -83,4 +83,5 @@ CLICKHOUSE = StoreDescriptor(
     entities=_entities,
     printer=_entities,
     on_clusters="python",
+    remote_checkpoints="driver",
 )

@@ -118,4 +118,5 @@ GENERATOR = StoreDescriptor(
     printer=GeneratorPrinter(),
     print_positions=True,
     declared_entities=True,
+    remote_checkpoints="everywhere",
 )

@@ -176,6 +176,8 @@ ICEBERG_REST = StoreDescriptor(
     optimizer=OPTIMIZER,
     jars=ICEBERG,
     on_clusters="java",
+    # OPTIMIZE ENTITY would have to ask checkpoints in S3 for the snapshots that must stay.
+    remote_checkpoints=None,
 )
 ICEBERG_GLUE = replace(
     ICEBERG_REST,

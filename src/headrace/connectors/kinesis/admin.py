@@ -243,4 +243,5 @@ KINESIS = StoreDescriptor(
     print_positions=True,
     sampler=_streams,
     on_clusters="python",
+    remote_checkpoints="everywhere",
 )

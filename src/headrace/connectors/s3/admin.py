@@ -336,4 +336,5 @@ S3 = StoreDescriptor(
     entities=_folders,
     printer=_folders,
     sampler=_folders,
+    remote_checkpoints="everywhere",
 )

@@ -1,26 +1,26 @@
 """Atomic files of a batch, written once: uploads are invisible until they are completed, and a list of them is stored next to the
 query's checkpoint. ADR 26.
 
-Tasks upload parts and complete nothing. A batch is committed when its list is on disk. Then this process, or the next one after a
+Tasks upload parts and complete nothing. A batch is committed when its list is written. Then this process, or the next one after a
 crash, completes its uploads. Uploads without a list are aborted.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from headrace.connectors.checkpoint_store import CheckpointStore
 from headrace.connectors.s3.failures import code_of
 from headrace.runtime.fail_points import fail_point
 
 _THREADS = 8
+_ENDING = ".json"
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,19 @@ def abort(client: Any, bucket: str, key: str, upload_id: str) -> None:
 
 
 class Commits:
-    """Commits of a query's sink; `folder` belongs to it alone and outlives the process."""
+    """Commits of a query's sink; `lists` is a place that belongs to it alone and outlives the process."""
 
-    def __init__(self, client: Any, bucket: str, folder: Path) -> None:
+    def __init__(self, client: Any, bucket: str, lists: CheckpointStore) -> None:
         self._client = client
         self._bucket = bucket
-        self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        self._lists = lists
+        self._epochs = {int(name.removesuffix(_ENDING)) for name in lists.names("") if name.endswith(_ENDING)}
 
     def recover(self, prefix: str, mark: str) -> None:
         """Complete committed uploads, and abort all other uploads below a prefix whose names contain the mark."""
-        for path in sorted(self._folder.glob("*.json")):
-            self._complete(Upload(**item) for item in json.loads(path.read_bytes()))
+        for epoch in sorted(self._epochs):
+            content = self._lists.read(_name(epoch)) or b"[]"
+            self._complete(Upload(**item) for item in json.loads(content))
         pages = self._client.get_paginator("list_multipart_uploads").paginate(
             Bucket=self._bucket, Prefix=prefix
         )
@@ -75,31 +76,20 @@ class Commits:
 
     def contains(self, epoch: int) -> bool:
         """True if a batch is committed; its files are complete then, after `recover`."""
-        return self._path(epoch).exists()
+        return epoch in self._epochs
 
     def commit(self, epoch: int, uploads: Iterable[Upload]) -> None:
         """Make the files visible to all readers, and delete what was kept of earlier batches, which are never repeated."""
         uploads = list(uploads)
-        path = self._path(epoch)
-        new = path.with_suffix(".new")
-        with new.open("w") as file:
-            json.dump([asdict(item) for item in uploads], file)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        self._lists.write(_name(epoch), json.dumps([asdict(item) for item in uploads]))
         if uploads:
             # One before the others, so that a test can kill the driver in between.
             self._complete(uploads[:1])
             fail_point("inside_transaction")
             self._complete(uploads[1:])
-        for other in self._folder.glob("*.json"):
-            if other != path:
-                other.unlink()
+        for other in self._epochs - {epoch}:
+            self._lists.delete(_name(other))
+        self._epochs = {epoch}
 
     def _complete(self, uploads: Iterable[Upload]) -> None:
         with ThreadPoolExecutor(_THREADS) as pool:
@@ -125,5 +115,6 @@ class Commits:
             return False
         return True
 
-    def _path(self, epoch: int) -> Path:
-        return self._folder / f"{epoch}.json"
+
+def _name(epoch: int) -> str:
+    return f"{epoch}{_ENDING}"

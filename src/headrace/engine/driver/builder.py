@@ -118,6 +118,7 @@ class Build:
 
     def row_request(self, step: physical.ReadRows) -> RowRequest:
         """Return the request to read an entity's rows."""
+        checkpoint = self.checkpoint() if self.start.checkpoint else None
         return RowRequest(
             entity=step.entity,
             columns=schema_columns(step.columns),
@@ -128,7 +129,8 @@ class Build:
             starting_timestamp_ms=step.starting_timestamp_ms,
             options=step.options,
             records_per_batch=self.records_per_batch,
-            folder=str(self.checkpoint().local() / "rows" / step.id) if self.start.checkpoint else None,
+            kept=checkpoint and checkpoint.at("rows", step.id),
+            checkpoint=checkpoint,
             on_error=step.on_error,
         )
 
@@ -251,8 +253,14 @@ def _lookup_join(work: Build, step: physical.LookupJoin) -> DataFrame:
         find: lookups.Find = module.lookup(request)
     else:
         table = TableRequest(step.entity, columns, work.properties(step.store), step.options)
-        shared = work.checkpoint().local() / "tables" / step.id
-        find = lookups.cached(work.session, module, table, step.refresh_ms, work.resources, shared)
+        find = lookups.cached(
+            work.session,
+            module,
+            table,
+            step.refresh_ms,
+            work.resources,
+            lambda: work.checkpoint().local() / "tables" / step.id,
+        )
     return lookups.with_matches(
         work.frames[step.input], step.keys, step.key_columns, columns, step.name, find
     )

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
-from headrace.connectors.checkpoint_bucket import SCHEME
+from headrace.connectors.checkpoint_bucket import SCHEME, driver_login
 from headrace.connectors.checkpoint_store import LocalFolder, store_at
 from headrace.connectors.schema_registry.options import connection_secrets
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
@@ -300,6 +300,9 @@ def _secrets(start: StartQuery) -> list[str]:
     for step in start.plan.steps:
         if isinstance(step, physical.StoreStep) and step.store in start.stores:
             secrets.update(connector_module(step.connector).secrets(start.stores[step.store]))
+    # The worker of a source has it among its options.
+    if start.checkpoint.startswith(SCHEME) and (key := driver_login().secret) is not None:
+        secrets.add(key)
     return sorted(secrets, key=len, reverse=True)
 
 

@@ -139,19 +139,20 @@ def cached(
     request: TableRequest,
     refresh_ms: int,
     resources: ExitStack,
-    shared: Path,
+    shared: Callable[[], Path],
 ) -> CachedTable:
     """Reads a table, and again every `refresh_ms` until `resources` are closed. While its store is away it stays as it was last read.
 
-    `shared` is a folder of the query that all workers of a cluster see. Raises as `table` of the store type's `module`.
+    `shared` returns a folder of the query that all workers of a cluster see. Raises as `table` of the store type's `module`.
     """
     if (session.sparkContext.master or "").startswith("local"):
-        folder = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
-        table = CachedTable(str(Path(folder, "table")))
+        temporary = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
+        table = CachedTable(str(Path(temporary, "table")))
     else:
         # By a fixed name, so that a driver that was killed leaves no further file.
-        shared.mkdir(parents=True, exist_ok=True)
-        table = CachedTable(str(shared / "table"), is_mapped=False)
+        folder = shared()
+        folder.mkdir(parents=True, exist_ok=True)
+        table = CachedTable(str(folder / "table"), is_mapped=False)
         Path(table.failure).unlink(missing_ok=True)
     ended = threading.Event()
     resources.callback(ended.set)

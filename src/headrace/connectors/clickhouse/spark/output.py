@@ -69,7 +69,7 @@ class _Output:
             self._selected.append(f"CAST({DELETED} AS TINYINT) AS {name_sql(str(table.deleted))}")
             names += [str(table.deleted), str(table.version)]
         self._target = f"{table.name} ({', '.join(map(identifier, names))})"
-        self._journal = Journal(request.checkpoint.local() / _FOLDER)
+        self._journal = Journal(request.checkpoint.at(_FOLDER), request.resources)
 
     def write(self, batch: DataFrame, epoch: int) -> None:
         """Returns when ClickHouse has the rows of an epoch."""
@@ -79,7 +79,7 @@ class _Output:
             token = f"{self._query}/{epoch}/{file.name}"
             self._clickhouse.insert(self._target, file, {**_SETTINGS, "insert_deduplication_token": token})
             fail_point("inside_transaction")
-            file.unlink()
+            self._journal.sent(file)
 
     def _keep(self, batch: DataFrame, epoch: int) -> None:
         version = self._next_version() if self._upsert else 0

@@ -35,7 +35,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         table = tables.find(warehouse, request.entity)
     tables.check(table, request.entity, schema, request.options.get(LOCATION.name))
     interval = CommitInterval(request, int(request.options[COMMIT_INTERVAL.name]))
-    staging, journal = Staging(store), Journal(request.checkpoint.local() / _FOLDER)
+    staging, journal = Staging(store), Journal(request.checkpoint.at(_FOLDER), request.resources)
     # Generated names: column names may be invalid in Parquet.
     written = [
         f"CAST({name_sql(column.name)} AS {to_delta(column.type)}) AS c{number}"
@@ -61,7 +61,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
             warehouse.execute(statement(request, table.name, staging.uri(folder), known=known))
         fail_point("inside_transaction")
         for file in files:
-            file.unlink()
+            journal.sent(file)
         staging.delete((file.name for file in files), folder)
         interval.committed()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.connectors.checkpoint_store import has_offsets
 from headrace.connectors.iceberg.options import AS_OF, METADATA, SKIP_CHANGES, SNAPSHOT
 from headrace.connectors.iceberg.spark.catalog import table_name
 from headrace.connectors.streaming import RowRequest, TableRequest
@@ -70,21 +70,18 @@ def appended(session: SparkSession, request: RowRequest) -> DataFrame:
 def _first_start_ms(request: RowRequest) -> int:
     """Return the time of the query's first start. Until the first commit, the query's offset is this time, not a snapshot."""
     now = time.time_ns() // 1_000_000
-    if request.folder is None:
+    if request.kept is None:
         return now
-    file = Path(request.folder, _FIRST_START)
-    if file.is_file():
-        return int(file.read_text())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    whole = file.with_suffix(".new")
-    whole.write_text(str(now))
-    whole.replace(file)
+    known = request.kept.read(_FIRST_START)
+    if known is not None:
+        return int(known)
+    request.kept.write(_FIRST_START, str(now))
     return now
 
 
 def _resumes(request: RowRequest) -> bool:
     """True if the query has a checkpoint, which holds its position."""
-    return request.folder is not None and any(Path(request.folder).parents[1].glob("offsets/[0-9]*"))
+    return request.checkpoint is not None and has_offsets(request.checkpoint)
 
 
 def _check_whole(session: SparkSession, table: str, request: RowRequest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.connectors.checkpoint_store import facts_of
 from headrace.connectors.postgresql import replication
 from headrace.connectors.postgresql.connection import connect
 from headrace.connectors.postgresql.failures import classified
@@ -41,5 +42,5 @@ def reading(request: RowRequest) -> Reading:
         ),
         with_rows=request.starting_position == "earliest",
         per_read=request.records_per_batch or CHANGES_PER_READ,
-        folder=request.folder,
+        kept=facts_of(request.kept) if request.kept is not None else None,
     )

@@ -1,24 +1,22 @@
 """Tables as a streaming source of Spark's, in Python: it lives in one worker of its query.
 
 An offset is a reader's `Progress`. The log gives the same changes again for as long as they are not confirmed; rows that a
-table had at some time cannot be read again, so they are kept in files until Spark has committed them.
+table had at some time cannot be read again, so they are kept in files beside the checkpoint until Spark has committed them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from headrace.connectors.carried_errors import carrying_errors
+from headrace.connectors.checkpoint_store import CheckpointStore, store_of
 from headrace.connectors.postgresql import reader, rows
 from headrace.connectors.postgresql.changes import Table
 from headrace.connectors.postgresql.reader import TableReader
@@ -38,7 +36,7 @@ Offset = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """Settings of a worker; `folder` is for data that must outlive the worker, None if there is none."""
+    """Settings of a worker; `kept` are the facts of the place for data that must outlive the worker, None if there is none."""
 
     store: Mapping[str, str]
     database: str | None
@@ -47,10 +45,10 @@ class Reading:
     layout: Layout
     with_rows: bool
     per_read: int
-    folder: str | None
+    kept: Mapping[str, str] | None
 
     def to_json(self) -> str:
-        """Return the request as text, with the secrets of the store."""
+        """Return the request as text, with the secrets of the store and of the checkpoint's."""
         columns = [(column.name, str(column.type)) for column in self.layout.columns]
         return json.dumps({**asdict(self), "layout": {**asdict(self.layout), "columns": columns}})
 
@@ -88,7 +86,7 @@ class TableStream(SimpleDataSourceStreamReader):
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._kept = _Kept(reading.folder)
+        self._kept = _Kept(store_of(reading.kept) if reading.kept is not None else None)
         self._reader: TableReader | None = None
         self._committed: Offset | None = None
 
@@ -164,43 +162,44 @@ class TableStream(SimpleDataSourceStreamReader):
 class _Kept:
     """Batches of rows in files, by the progress before them."""
 
-    def __init__(self, folder: str | None) -> None:
-        self._folder = Path(folder) if folder is not None else None
+    def __init__(self, store: CheckpointStore | None) -> None:
+        self._store = store
+        self._is_empty = False
 
     def keep(self, before: Progress, after: Progress, batch: pa.RecordBatch) -> None:
-        """Returns when it is on the disk; what is there of the same progress was never Spark's."""
-        if self._folder is None:
+        """Return when it would survive this machine's end, or its crash; what is there of the same progress was never Spark's."""
+        if self._store is None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(before)
-        new = path.with_suffix(".new")
         schema = batch.schema.with_metadata({_PROGRESS: json.dumps(after.to_json()).encode()})
-        with new.open("wb") as file:
-            with pa.ipc.new_stream(file, schema) as stream:
-                stream.write_batch(batch.replace_schema_metadata(schema.metadata))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        content = pa.BufferOutputStream()
+        with pa.ipc.new_stream(content, schema) as stream:
+            stream.write_batch(batch.replace_schema_metadata(schema.metadata))
+        self._store.write(_name(before), content.getvalue().to_pybytes())
+        self._is_empty = False
 
     def again(self, before: Progress) -> tuple[Progress, pa.RecordBatch]:
         """Return the batch after a progress, and the progress after it."""
-        with self._path(before).open("rb") as file, pa.ipc.open_stream(file) as stream:
+        content = self._store.read(_name(before)) if self._store is not None else None
+        if content is None:
+            raise FileNotFoundError("rows that were not kept are asked for again")
+        with pa.ipc.open_stream(content) as stream:
             after = json.loads(stream.schema.metadata[_PROGRESS])
             return Progress.from_json(after), stream.read_next_batch().replace_schema_metadata(None)
 
     def forget(self, done: Progress) -> None:
         """Forget the batches before a progress."""
-        if self._folder is None or not self._folder.is_dir():
+        # Every batch comes here, and after the tables' rows there is nothing to look for.
+        if self._store is None or self._is_empty:
             return
         if done.is_whole:
-            shutil.rmtree(self._folder)
+            self._store.remove()
+            self._is_empty = True
             return
-        for path in self._folder.iterdir():
-            if int(path.name.partition("-")[0]) < done.count:
-                path.unlink()
+        for name in self._store.names(""):
+            if int(name.partition("-")[0]) < done.count:
+                self._store.delete(name)
 
-    def _path(self, before: Progress) -> Path:
-        if self._folder is None:
-            raise FileNotFoundError("rows that were not kept are asked for again")
-        digest = hashlib.sha256(json.dumps(before.to_json()).encode()).hexdigest()[:16]
-        return self._folder / f"{before.count}-{digest}"
+
+def _name(before: Progress) -> str:
+    digest = hashlib.sha256(json.dumps(before.to_json()).encode()).hexdigest()[:16]
+    return f"{before.count}-{digest}"

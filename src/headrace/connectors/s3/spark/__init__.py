@@ -38,6 +38,7 @@ NOISY_LOGGERS: tuple[str, ...] = ()
 
 def rows(session: SparkSession, request: RowRequest) -> DataFrame:
     """Return the rows of present and future files. Raises UserError 3D007 for a missing bucket."""
+    from headrace.connectors.checkpoint_store import facts_of
     from headrace.connectors.s3.client import s3
     from headrace.connectors.s3.failures import classified
     from headrace.connectors.s3.options import DISCOVERY, folder_of
@@ -54,7 +55,7 @@ def rows(session: SparkSession, request: RowRequest) -> DataFrame:
         prefix=prefix,
         interval_s=int(request.options[DISCOVERY.name]),
         with_present=request.starting_position == "earliest",
-        folder=request.folder,
+        kept=facts_of(request.kept) if request.kept is not None else None,
     )
     session.dataSource.register(FolderSource)
     parts = (

@@ -17,13 +17,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from headrace.connectors.carried_errors import carrying_errors
+from headrace.connectors.checkpoint_store import store_of
 from headrace.connectors.s3.client import File, files, s3
-from headrace.connectors.s3.discovery import FileLog
+from headrace.connectors.s3.discovery import FileLog, open_log
 from headrace.connectors.s3.failures import classified
 from headrace.connectors.s3.spark.reading import PART_FIELDS, parts_of_files
 
 READING = "credentials"
-"""The one option, as JSON. It holds a store's secrets, and Spark masks an option of that name wherever it shows one."""
+"""The one option, as JSON. It holds the secrets of two stores, and Spark masks an option of that name wherever it shows one."""
 _POLL_S = 0.05
 _FILES_PER_BATCH = 1000
 _BYTES_PER_BATCH = 256 << 20
@@ -33,14 +34,14 @@ Offset = dict[str, Any]
 
 @dataclass(frozen=True)
 class Watching:
-    """Folder to watch, polling interval, whether existing files count, and the log of found files."""
+    """Folder to watch, polling interval, whether existing files count, and the facts of the place of the log of found files."""
 
     store: Mapping[str, str]
     bucket: str
     prefix: str
     interval_s: int
     with_present: bool
-    folder: str | None
+    kept: Mapping[str, str] | None
 
 
 class FolderSource(DataSource):
@@ -68,7 +69,8 @@ class FolderStream(SimpleDataSourceStreamReader):
     # Made where they are used: a reader is sent from process to process before it reads.
     @cached_property
     def _log(self) -> FileLog:
-        return FileLog(self._watching.folder)
+        kept = self._watching.kept
+        return open_log(store_of(kept) if kept is not None else None)
 
     @cached_property
     def _client(self) -> Any:

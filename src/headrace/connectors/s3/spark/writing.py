@@ -62,7 +62,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     written = [f"{folder_sql(parts)} AS {_FOLDER}", *_written(request.columns, columns, kind, options)]
     header = _header(request.columns, options) if kind == "csv" and options[HEADER.name] == "TRUE" else b""
     with classified(store, bucket):
-        committed = Commits(s3(store), bucket, request.checkpoint.local() / "files")
+        committed = Commits(s3(store), bucket, request.checkpoint.at("files"))
         committed.recover(prefix, mark)
 
     def write(batch: DataFrame, epoch: int) -> None:

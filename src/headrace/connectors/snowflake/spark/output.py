@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pyarrow import parquet
 from pyspark.sql import DataFrame
 
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.marks import is_begun
 from headrace.connectors.snowflake import types
 from headrace.connectors.snowflake.client import Snowflake
@@ -35,7 +38,13 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     ]
     if request.upsert:
         selected.append(f"{internal_columns.DELETED} AS {DELETED}")
-    folder = request.checkpoint.local() / _FOLDER
+    # Nothing in it outlives a batch: only tasks on other machines need a folder that the driver sees too.
+    checkpoint = request.checkpoint
+    folder = (
+        checkpoint.path / _FOLDER
+        if isinstance(checkpoint, LocalFolder)
+        else Path(request.resources.enter_context(TemporaryDirectory(prefix="headrace-snowflake-")), _FOLDER)
+    )
 
     def write(batch: DataFrame, epoch: int) -> None:
         if output.contains(epoch):
