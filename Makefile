@@ -109,6 +109,7 @@ else
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done
 	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/slt -k views_in_clickhouse
 	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/clients/test_wheel.py
+	HEADRACE_PROVE=1 $(BIN)/pytest -q tests/web/test_states.py
 	HEADRACE_PROVE=1 $(MAKE) --no-print-directory jvm-test
 endif
 
