@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,6 +26,12 @@ class HeadraceProcess(ServerProcess):
         # The history of metrics is tested too, and tests do not wait half a minute for it.
         settings = {**os.environ, "HEADRACE_METRICS_INTERVAL_S": "2", **(environment or {})}
         super().__init__(data_dir, token=token, environment=settings, patience=PATIENCE)
+
+    @property
+    def postgres_port(self) -> int:
+        """The port for clients of PostgreSQL; HEADRACE_POSTGRES_PORT must be set."""
+        log = (self.data_dir / "server.log").read_text(errors="replace")
+        return int(re.findall(r"PostgreSQL clients at .*:(\d+)$", log, re.MULTILINE)[-1])
 
     def kill_jvm(self) -> None:
         """Kill the JVM of every driver with SIGKILL; the driver's Python outlives it."""

@@ -1,13 +1,14 @@
-"""Sign-in, patience and the check of accessibility of the journeys through the web page."""
+"""Helpers of the journeys through the web page: sign-in, patience, the editor, and the check of accessibility."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from harness.patience import PATIENCE_S
+from harness.process import HeadraceProcess
 
 # The first query of a session starts a JVM, on machines that do other things too.
 PATIENCE_MS = PATIENCE_S * 1000
@@ -18,6 +19,23 @@ _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 def sign_in(page: Page, token: str) -> None:
     page.get_by_label("API token").fill(token)
     page.get_by_role("button", name="Sign in").click()
+
+
+def home_of(server: HeadraceProcess) -> str:
+    """The address of the page, without a slash at the end."""
+    return server.url.removesuffix("/").removesuffix("/v2")
+
+
+def run(page: Page, text: str, *, keys: str = "Control+Enter") -> None:
+    """Replaces the editor's text and runs it by keyboard."""
+    page.get_by_label("SQL editor").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(text)
+    page.keyboard.press(keys)
+
+
+def run_state(page: Page) -> Locator:
+    return page.get_by_test_id("run-state")
 
 
 def check(page: Page, snap: Callable[[str], None], name: str) -> None:
@@ -32,7 +50,8 @@ def check(page: Page, snap: Callable[[str], None], name: str) -> None:
             _RULES,
         )
         assert violations == [], f"{name} in {scheme}"
-    page.set_viewport_size({"width": 390, "height": 844})
-    snap(f"{name}-narrow")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
+    for width, height in ((390, 844), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        snap(f"{name}-{width}")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is too wide"
     page.set_viewport_size({"width": 1440, "height": 900})

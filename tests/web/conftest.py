@@ -22,6 +22,12 @@ LAUNCH_FLAGS = [
     "--disable-sync",
 ]
 
+# Chromium keeps the look of a text that is typed over by a style attribute, which the policy blocks: the editor wants none.
+STYLE_BLOCKED = "Applying inline style violates"
+REPORT_VIOLATIONS = """document.addEventListener("securitypolicyviolation", violation => {
+  if (violation.effectiveDirective !== "style-src-attr") console.error("blocked by the policy:", violation.effectiveDirective);
+});"""
+
 
 @pytest.fixture
 def page() -> Iterator[Page]:
@@ -32,14 +38,16 @@ def page() -> Iterator[Page]:
 
     def note(message: ConsoleMessage) -> None:
         # A refused request is logged by the browser itself; it is what the test provokes.
-        if message.type == "error" and "Failed to load resource" not in message.text:
-            faults.append(message.text)
+        if message.type == "error" and not message.text.startswith(("Failed to load resource", STYLE_BLOCKED)):
+            place = message.location
+            faults.append(f"{message.text} ({place['url']}:{place['lineNumber']}:{place['columnNumber']})")
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=LAUNCH_FLAGS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(PATIENCE_MS)
         expect.set_options(timeout=PATIENCE_MS)
+        page.add_init_script(REPORT_VIOLATIONS)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", note)
         yield page

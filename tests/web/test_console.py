@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from harness.kafka import KafkaClient
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
-from tests.web.browser import PATIENCE_MS, check, sign_in
+from tests.web.browser import PATIENCE_MS, check, home_of, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -28,10 +28,9 @@ def test_a_user_reads_why_a_query_gives_nothing_and_follows_its_lineage(
 ) -> None:
     names = {"database": f"console_{seed}", "store": f"console_store_{seed}", "topic": f"console-{seed}"}
     query = waiting_query(headrace_server, kafka, **names)
-    home = headrace_server.url.removesuffix("/").removesuffix("/v2")
 
     # A link that somebody shared: its page is shown after the sign-in.
-    page.goto(f"{home}/queries?text={query}")
+    page.goto(f"{home_of(headrace_server)}/queries?text={query}")
     sign_in(page, headrace_server.token)
     queries = page.get_by_role("region", name="Queries")
     row = queries.get_by_role("row").filter(has_text="per_minute")
@@ -181,7 +180,7 @@ def write_a_record(page: Page, snap: Callable[[str], None], *, topic: str) -> No
 
 def create_a_stream(page: Page, *, database: str) -> None:
     """A stream over the topic, whose columns the server has inferred from its records."""
-    page.get_by_role("button", name="Create a stream").click()
+    page.get_by_role("button", name="Create a relation").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name, as database.schema.name").fill(f"{database}.public.inferred")
     dialog.get_by_role("button", name="Infer the columns").click()

@@ -23,7 +23,7 @@ from harness.openid import CLIENT, SECRET, OpenIdServer
 from harness.patience import PATIENCE_S
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
-from tests.web.browser import check, sign_in
+from tests.web.browser import check, home_of, run, run_state, sign_in
 
 pytestmark = pytest.mark.browser
 
@@ -44,7 +44,7 @@ def test_a_user_signs_in_watches_a_stream_and_reads_an_error(
     kafka.create(entity)
     kafka.produce(entity, [pageview(number) for number in range(3)])
 
-    page.goto(headrace_server.url.removesuffix("/").removesuffix("/v2") + "/")
+    page.goto(f"{home_of(headrace_server)}/")
     sign_in(page, "not-a-token")
     expect(page.get_by_role("alert")).to_contain_text("did not accept this token")
     snap("1-refused")
@@ -341,21 +341,9 @@ def sign_out_while_typing(page: Page) -> None:
     expect(page.get_by_label("API token")).to_be_visible()
 
 
-def run(page: Page, text: str, *, keys: str = "Control+Enter") -> None:
-    """Replaces the editor's text and runs it by keyboard."""
-    page.get_by_label("SQL editor").click()
-    page.keyboard.press("Control+A")
-    page.keyboard.insert_text(text)
-    page.keyboard.press(keys)
-
-
 def result_tabs(page: Page) -> Locator:
     """The tabs of a script's results; the worksheets have tabs too."""
     return page.get_by_role("tablist", name="Results of the script").get_by_role("tab")
-
-
-def run_state(page: Page) -> Locator:
-    return page.get_by_test_id("run-state")
 
 
 def rows_received(page: Page) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections import Counter
 
 from starlette.datastructures import MutableHeaders
@@ -52,6 +53,10 @@ class CleanPaths:
         await self._app(scope, receive, send)
 
 
+STYLE_NONCE = "style_nonce"
+"""The key, in the state of a request, of the nonce with which the page may add styles."""
+
+
 class SecurityHeaders:
     """Adds the headers that keep a browser from running foreign scripts, from framing the page, and from caching API responses."""
 
@@ -65,23 +70,26 @@ class SecurityHeaders:
             await self._app(scope, receive, send)
             return
 
+        nonce = secrets.token_urlsafe(16)
+        scope.setdefault("state", {})[STYLE_NONCE] = nonce
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers[name] = value
-                headers["Content-Security-Policy"] = self._policy(scope)
+                headers["Content-Security-Policy"] = self._policy(scope, nonce)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
 
-    def _policy(self, scope: Scope) -> str:
+    def _policy(self, scope: Scope, nonce: str) -> str:
         # 'self' covers websockets in some browsers only, so that their addresses are spelled out.
         sources = " ".join(["'self'", *self._hosts.socket_addresses(scope)])
-        # Styles may be inline (the page sets sizes); scripts never.
+        # The console's editor adds a style element, which has the nonce. No other style and no script may be inline.
         return (
-            f"default-src 'self'; style-src 'self' 'unsafe-inline'; connect-src {sources}; "
+            f"default-src 'self'; style-src 'self' 'nonce-{nonce}'; connect-src {sources}; "
             "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
         )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Match, Mount
@@ -9,6 +12,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from headrace.runtime.webpage import documentation_site, web_page
+from headrace.server.middleware import STYLE_NONCE
 
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Headrace</title>
@@ -19,6 +23,9 @@ In a checkout, <code>make setup</code> builds the page; then start the server ag
 """
 
 
+_INDEX = "index.html"
+_NONCE_PLACE = "STYLE-NONCE"
+"""Stands in `web/index.html` for the nonce of the Content-Security-Policy."""
 DOCS = "docs"
 """First segment of the addresses of the documentation, if it was built."""
 RESERVED = frozenset({"v2", "metrics", "mcp", "graphql"})
@@ -41,17 +48,26 @@ class WebPage(StaticFiles):
         """Return the file with its cache lifetime."""
         if path == DOCS and documentation_site() is not None:
             return RedirectResponse(f"/{DOCS}/")
-        answer = await super().get_response(_file_of(path), scope)
+        file = _file_of(path)
+        if file == _INDEX and scope["method"] in ("GET", "HEAD"):
+            return await self._index(scope)
+        answer = await super().get_response(file, scope)
         # Built assets contain a digest in their names, so they may be cached forever; browsers must revalidate all other files.
         answer.headers["Cache-Control"] = (
             "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
         )
         return answer
 
+    async def _index(self, scope: Scope) -> Response:
+        """Return the page with the nonce of this answer's policy. Each answer differs, so that none has a validator."""
+        text = await asyncio.to_thread(Path(str(self.directory), _INDEX).read_text, encoding="utf-8")
+        page = text.replace(_NONCE_PLACE, scope["state"][STYLE_NONCE])
+        return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+
 
 def _file_of(path: str) -> str:
     """Return the file to serve. A page's router reads the rest of the address, which may contain names with dots and slashes."""
-    return "index.html" if path.split("/")[0] in PAGES else path
+    return _INDEX if path == "." or path.split("/")[0] in PAGES else path
 
 
 class Documentation(StaticFiles):

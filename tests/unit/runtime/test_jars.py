@@ -119,6 +119,7 @@ def test_the_lock_has_the_groups_that_the_product_uses() -> None:
         "s3-mock",
         "databricks-warehouse",
         "debezium",
+        "jdbc",
     }
     assert len(coordinates("kafka-broker")) == 46
 

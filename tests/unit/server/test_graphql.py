@@ -195,7 +195,7 @@ EXAMPLES = int(os.environ.get("HEADRACE_GRAPHQL_EXAMPLES", "2"))
 KINDS = [
     relation
     for relation in SYSTEM_RELATIONS.values()
-    if relation.name not in ("audit", "statements", "functions")
+    if relation.name not in ("audit", "statements", "functions", "properties")
 ]
 POWERS = (Privilege.READ_AUDIT, Privilege.MANAGE_GRANTS, Privilege.MANAGE_MEMBERS)
 PRIVILEGES = (Privilege.USAGE, Privilege.SELECT, Privilege.INSERT)

@@ -22,7 +22,7 @@ async def visitor(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A browser without a token, at a server with a built page."""
     (tmp_path / "dist" / "assets").mkdir(parents=True)
-    (tmp_path / "dist" / "index.html").write_text("<title>the page</title>")
+    (tmp_path / "dist" / "index.html").write_text('<meta nonce="STYLE-NONCE"><title>the page</title>')
     (tmp_path / "dist" / "assets" / "app-1234.js").write_text("//")
     (tmp_path / "secret").write_text("private")
     (tmp_path / "site" / "concepts").mkdir(parents=True)
@@ -40,6 +40,23 @@ async def test_the_page_needs_no_token_and_is_asked_for_anew(visitor: httpx.Asyn
     assert answer.status_code == 200
     assert "the page" in answer.text
     assert answer.headers["cache-control"] == "no-cache"
+    assert (await visitor.head("/sql")).status_code == 200
+
+
+async def test_the_policy_allows_no_inline_script_and_the_styles_of_one_answer_only(
+    visitor: httpx.AsyncClient,
+) -> None:
+    nonces = []
+    for path in ("/", "/sql", "/v2/version", "/docs/"):
+        answer = await visitor.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert "unsafe" not in policy
+        assert "script-src" not in policy, "default-src 'self' allows no inline script"
+        [nonce] = re.findall(r"style-src 'self' 'nonce-([\w-]{22})'", policy)
+        nonces.append(nonce)
+        if path in ("/", "/sql"):
+            assert f'<meta nonce="{nonce}">' in answer.text
+    assert len(set(nonces)) == 4
 
 
 async def test_the_documentation_needs_no_token_and_runs_no_inline_scripts(

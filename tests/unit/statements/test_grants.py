@@ -158,6 +158,31 @@ async def test_privileges_on_the_organization_are_granted_by_who_holds_them_with
     assert await said(session, "CAN I CREATE_QUERY", someone("r")) == [("true", None)]
 
 
+async def test_effective_privileges_are_those_that_the_role_can_use(session: Session) -> None:
+    await roles(session, "r", "inner")
+    await reader(session, "inner")
+    await said(session, "GRANT ROLE inner TO ROLE r")
+    await said(session, 'GRANT SELECT ON RELATION shop.public."Best" TO ROLE r')
+    await said(session, "GRANT SELECT ON RELATION lab.tests.orders TO ROLE r")
+    read = "SELECT privilege, kind, name, source FROM deltastream.sys.effective_privileges"
+    # Not on lab.tests.orders, since the role cannot enter its database.
+    ordered = f"{read} WHERE name NOT LIKE 'default%' ORDER BY 1, 2, 3"
+    assert await said(session, ordered, someone("r")) == [
+        ("SELECT", "materialized view", 'shop.public."Best"', "granted to r"),
+        ("SELECT", "stream", "shop.public.orders", "granted to inner"),
+        ("USAGE", "database", "shop", "granted to inner"),
+        ("USAGE", "schema", "shop.public", "granted to inner"),
+    ]
+    owned = f"{read} WHERE name = 'shop.public.orders' OR privilege = 'CREATE_STORE'"
+    assert set(await said(session, owned, someone("sysadmin"))) == {
+        *(
+            (each, "stream", "shop.public.orders", "owned by sysadmin")
+            for each in ("OWNERSHIP", "SELECT", "INSERT")
+        ),
+        ("CREATE_STORE", "organization", "headrace", "built into sysadmin"),
+    }
+
+
 async def test_grants_may_be_repeated(session: Session) -> None:
     await roles(session, "r")
     for text in ("GRANT ALL PRIVILEGES ON DATABASE shop TO ROLE r", "GRANT ROLE r TO ROLE sysadmin"):

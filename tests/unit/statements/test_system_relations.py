@@ -103,6 +103,18 @@ async def test_what_lists_tell_can_be_selected(session: Session) -> None:
     assert (await session.rows(views))[0] == ("v", "CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
 
 
+async def test_properties_and_signatures_are_rows(session: Session) -> None:
+    read = "SELECT store_type, statements, is_secret FROM deltastream.sys.properties WHERE name = 'kafka.sasl.password'"
+    assert await session.rows(read) == [
+        (kind, "CREATE STORE, UPDATE STORE", "true") for kind in ("KAFKA", "CONFLUENT_KAFKA")
+    ]
+    read = "SELECT allowed_values FROM deltastream.sys.properties WHERE name = 'value.format' AND store_type IS NULL"
+    [(formats,)] = await session.rows(read)
+    assert "json" in str(formats).split(", ")
+    read = "SELECT signature FROM deltastream.sys.functions WHERE name = 'REPEAT' AND built_in"
+    assert await session.rows(read) == [("REPEAT(text, integer)",)]
+
+
 async def test_invitations_are_for_who_manages_members(session: Session) -> None:
     administrator = Principal("admin", ("orgadmin",), "orgadmin")
     await session.answer("INVITE USER 'anna@x.org' WITH ('roles' = (public, sysadmin))", administrator)

@@ -7,7 +7,7 @@ import {
   closeBracketsKeymap,
   completionKeymap,
 } from "@codemirror/autocomplete";
-import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { defaultKeymap, history, historyKeymap, isolateHistory } from "@codemirror/commands";
 import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Action, type Diagnostic, linter, lintGutter, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
@@ -33,6 +33,7 @@ import { type Statement, splitStatements, statementAt } from "./split";
 export interface EditorEvents {
   readonly onRun: () => void;
   readonly onRunAll: () => void;
+  readonly onFormat: () => void;
   readonly onChange: (text: string) => void;
   readonly onSelection: (hasSelection: boolean) => void;
   /** Called with the text to find its problems. */
@@ -42,7 +43,7 @@ export interface EditorEvents {
 }
 
 /** Pause in typing before the text is checked. */
-const CHECK_DELAY_MS = 700;
+const CHECK_DELAY_MS = 200;
 /** Pause in typing before the text is completed. */
 const COMPLETION_DELAY_MS = 80;
 const checkAgain = StateEffect.define();
@@ -106,6 +107,26 @@ export class SqlEditor {
 
   allStatements(): readonly PlacedText[] {
     return placed(splitStatements(this.#view.state.doc.toString()), 0);
+  }
+
+  /** Lays out the selected statements, or all of them. One undo takes it back. */
+  async format(): Promise<void> {
+    const { state } = this.#view;
+    const { main } = state.selection;
+    const range = main.empty ? { from: 0, to: state.doc.length } : main;
+    const { layoutChanges } = await import("./format");
+    // The user may have typed, or shown another text, while the formatter was loaded.
+    if (this.#view.state.doc !== state.doc) return;
+    const changes = layoutChanges(state.sliceDoc(range.from, range.to));
+    this.#view.dispatch({
+      changes: changes.map(({ from, to, insert }) => ({
+        from: from + range.from,
+        to: to + range.from,
+        insert,
+      })),
+      annotations: isolateHistory.of("full"),
+    });
+    this.#view.focus();
   }
 
   /** Puts a statement behind the text and selects it, so that the next Run runs it. */
@@ -228,7 +249,13 @@ function runKeys(events: EditorEvents): Extension {
       return true;
     },
   });
-  return Prec.highest(keymap.of([bind("Mod-Shift-Enter", events.onRunAll), bind("Mod-Enter", events.onRun)]));
+  return Prec.highest(
+    keymap.of([
+      bind("Mod-Shift-Enter", events.onRunAll),
+      bind("Mod-Enter", events.onRun),
+      bind("Mod-Shift-f", events.onFormat),
+    ]),
+  );
 }
 
 function changes(events: EditorEvents): Extension {

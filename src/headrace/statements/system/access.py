@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import kind_of
 from headrace.catalog.objects import ApiToken, Relation, User
-from headrace.catalog.policy import named, owner_of
+from headrace.catalog.policy import Requirement, named, owner_of, privileges_on
 from headrace.core.schema import Column
 from headrace.core.types import BOOLEAN, TIMESTAMP, VARCHAR
 from headrace.statements.base import Execution
@@ -159,6 +159,31 @@ def grants(run: Execution) -> Rows:
 )
 def future_grants(run: Execution) -> Rows:
     return [tuple(row) for row in future_rows(run)]
+
+
+@system_relation(
+    "effective_privileges",
+    always("privilege"),
+    always("kind"),
+    always("name"),
+    always("source"),
+    key=("privilege", "kind", "name"),
+    doc=(
+        "The privileges that the active role can use on the organization and on the objects that it sees: also those that it inherits, "
+        "has as the owner, or has built in, which `grants` does not list. `source` is as in CAN ROLE. Privileges on objects that the role "
+        "cannot reach, for lack of USAGE on its database or schema, are left out."
+    ),
+)
+def effective_privileges(run: Execution) -> Rows:
+    state, policy = run.catalog.snapshot(), run.policy
+    queries = run.visible(state.queries.values())
+    for target in (None, *run.visible(state.by_id.values()), *queries):
+        kind, name = kind_and_name(target, state.organization.name)
+        own = () if target is None else (Privilege.OWNERSHIP,)
+        for privilege in (*own, *privileges_on(target)):
+            step = Requirement(privilege, target)
+            if policy.fulfils(run.role, step):
+                yield (privilege.value, kind, name, policy.source(run.role, step))
 
 
 @system_relation(

@@ -417,8 +417,8 @@ def roles(run: Execution) -> Rows:
     doc=(
         "The functions: built-in functions, and functions of users. `kind` is "
         "`scalar`, `table` or `aggregate`; `max_arguments` is NULL if any number is allowed; `in_views`: a SELECT of "
-        "materialized views and system relations supports it too. From `signature` on, the columns are NULL "
-        "for built-in functions."
+        "materialized views and system relations supports it too. After `signature`, the columns are NULL for "
+        "built-in functions."
     ),
 )
 def functions(run: Execution) -> Rows:
@@ -439,8 +439,42 @@ def _built_in(function: Function) -> tuple[object, ...]:
         function.duckdb is not None,
         function.doc,
         True,
-        *([None] * 9),
+        function.signature,
+        *([None] * 8),
     )
+
+
+@system_relation(
+    "properties",
+    always("name"),
+    Column("store_type", VARCHAR),
+    always("statements"),
+    Column("default_value", VARCHAR),
+    Column("allowed_values", VARCHAR),
+    always("is_secret", BOOLEAN),
+    always("description"),
+    key=("name", "store_type", "statements"),
+    doc=(
+        "The properties of WITH (…), and the `statements` that accept each, separated by commas. Without a `store_type`, a property does "
+        "not depend on the type of the store. `allowed_values` is NULL for properties that accept more than a few values."
+    ),
+)
+def properties(_run: Execution) -> Rows:
+    # The language is of all statements, and some of them import this module.
+    from headrace.statements.language import language
+
+    return [
+        (
+            facts.name,
+            facts.store_type or None,
+            ", ".join(facts.statements),
+            facts.default or None,
+            ", ".join(facts.values) or None,
+            facts.is_secret,
+            facts.documentation,
+        )
+        for facts in language().properties
+    ]
 
 
 def _made(function: UserFunction) -> tuple[object, ...]:

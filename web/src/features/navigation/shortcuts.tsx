@@ -75,6 +75,12 @@ export function ShortcutList({ pages, onClose }: ShortcutListProps) {
         </div>
         <div>
           <dt>
+            <kbd>{COMMAND_KEY}</kbd> <kbd>Shift</kbd> <kbd>F</kbd>
+          </dt>
+          <dd>Format the statements, or the selection</dd>
+        </div>
+        <div>
+          <dt>
             <kbd>Esc</kbd>
           </dt>
           <dd>Stop what runs in the workspace</dd>

@@ -1,22 +1,51 @@
 import { describe, expect, it } from "vitest";
-import { createEntityStatement, dropEntityStatement, generateStatement, relationName } from "./from-entity";
+import {
+  changelogStatement,
+  createEntityStatement,
+  dropEntityStatement,
+  inferStatement,
+  readColumns,
+  relationName,
+} from "./from-entity";
 
 describe("statements about an entity", () => {
   const draft = {
+    kind: "STREAM",
     name: "shop.public.clicks",
     store: "it's",
     path: ["click s"],
     format: "JSON",
   } as const;
+  const properties = `WITH ('store' = 'it''s', 'topic' = 'click s', 'value.format' = 'JSON');`;
 
-  it("infer the columns of a stream over it", () => {
-    expect(generateStatement(draft)).toBe(
-      `GENERATE STREAM DDL "shop"."public"."clicks" WITH ('store' = 'it''s', 'topic' = 'click s', 'value.format' = 'JSON');`,
+  it("infer the columns of a stream or a changelog over it", () => {
+    expect(inferStatement(draft)).toBe(`GENERATE STREAM DDL "shop"."public"."clicks" ${properties}`);
+    expect(inferStatement({ ...draft, kind: "CHANGELOG" })).toBe(`GENERATE COLUMNS ${properties}`);
+    expect([inferStatement({ ...draft, name: " " }), inferStatement({ ...draft, name: "a..b" })]).toEqual([
+      null,
+      null,
+    ]);
+  });
+
+  it("create a changelog with the chosen key", () => {
+    const columns = readColumns({
+      kind: "result",
+      columns: [],
+      rows: [
+        ["Id", "BIGINT", "false", "true"],
+        ['na"me', "STRUCT<a VARCHAR>", "true", "false"],
+      ],
+      isTruncated: false,
+      message: "",
+      context: null,
+    });
+    expect(columns.map(({ isKey }) => isKey)).toEqual([true, false]);
+    const lines = `"Id" BIGINT NOT NULL,\n  "na""me" STRUCT<a VARCHAR>,\n  PRIMARY KEY ("Id", "na""me")`;
+    expect(changelogStatement(draft, columns, ["Id", 'na"me'])).toBe(
+      `CREATE CHANGELOG "shop"."public"."clicks" (\n  ${lines}\n) ${properties}`,
     );
-    expect([
-      generateStatement({ ...draft, name: " " }),
-      generateStatement({ ...draft, name: "a..b" }),
-    ]).toEqual([null, null]);
+    expect(changelogStatement(draft, columns, [])).toBeNull();
+    expect(changelogStatement({ ...draft, name: "" }, columns, ["Id"])).toBeNull();
   });
 
   it("create and drop one", () => {

@@ -1,4 +1,4 @@
-/** Statements about an entity: a stream over it with inferred columns, a new entity, its end. */
+/** Statements about an entity: a relation over it with inferred columns, a new entity, its end. */
 
 import type { ResultSet } from "../../api/statements";
 import type { PropertyFacts } from "../../api/wire";
@@ -7,8 +7,10 @@ import { quoteIdentifier, quotePath } from "../../sql/identifiers";
 
 export const FORMATS = ["JSON", "CSV", "AVRO", "PROTOBUF"] as const;
 export type Format = (typeof FORMATS)[number];
+export type Kind = "STREAM" | "CHANGELOG";
 
-export interface StreamDraft {
+export interface RelationDraft {
+  readonly kind: Kind;
   /** A name, or a dotted path of names without quotes. */
   readonly name: string;
   readonly store: string;
@@ -16,19 +18,64 @@ export interface StreamDraft {
   readonly format: Format;
 }
 
-/** GENERATE DDL of a stream over an entity; null without a name. */
-export function generateStatement({ name, store, path, format }: StreamDraft): string | null {
-  const parts = name.split(".").map((part) => part.trim());
-  if (parts.some((part) => part === "")) return null;
-  const properties = { store, topic: path.at(-1) ?? "", "value.format": format };
-  const list = Object.entries(properties).map(
-    ([property, value]) => `${literal(property)} = ${literal(value)}`,
-  );
-  return `GENERATE STREAM DDL ${quotePath(parts)} WITH (${list.join(", ")});`;
+export interface InferredColumn {
+  readonly name: string;
+  readonly type: string;
+  readonly isNullable: boolean;
+  readonly isKey: boolean;
+}
+
+/**
+ * The statement whose answer has the columns of an entity; null without a name.
+ *
+ * A stream is generated as a whole. A changelog needs a key, which no sample shows, so that only its columns are generated.
+ */
+export function inferStatement(draft: RelationDraft): string | null {
+  const name = quotedName(draft);
+  if (name === null) return null;
+  return draft.kind === "STREAM"
+    ? `GENERATE STREAM DDL ${name} WITH (${properties(draft)});`
+    : `GENERATE COLUMNS WITH (${properties(draft)});`;
 }
 
 export function readDdl(result: ResultSet): string {
   return result.rows[0]?.[0] ?? "";
+}
+
+/** The rows of GENERATE COLUMNS. */
+export function readColumns(result: ResultSet): readonly InferredColumn[] {
+  return result.rows.map(([name, type, isNullable, isKey]) => ({
+    name: name ?? "",
+    type: type ?? "",
+    isNullable: isNullable === "true",
+    isKey: isKey === "true",
+  }));
+}
+
+/** CREATE CHANGELOG over an entity; null without a name or a key. */
+export function changelogStatement(
+  draft: RelationDraft,
+  columns: readonly InferredColumn[],
+  key: readonly string[],
+): string | null {
+  const name = quotedName(draft);
+  if (name === null || key.length === 0) return null;
+  const lines = columns.map(
+    (column) => `${quoteIdentifier(column.name)} ${column.type}${column.isNullable ? "" : " NOT NULL"}`,
+  );
+  lines.push(`PRIMARY KEY (${key.map(quoteIdentifier).join(", ")})`);
+  return `CREATE CHANGELOG ${name} (\n  ${lines.join(",\n  ")}\n) WITH (${properties(draft)});`;
+}
+
+function quotedName({ name }: RelationDraft): string | null {
+  const parts = name.split(".").map((part) => part.trim());
+  return parts.includes("") ? null : quotePath(parts);
+}
+
+function properties({ store, path, format }: RelationDraft): string {
+  return Object.entries({ store, topic: path.at(-1) ?? "", "value.format": format })
+    .map(([property, value]) => `${literal(property)} = ${literal(value)}`)
+    .join(", ");
 }
 
 /** A name for the relation over an entity that needs no quotes. */

@@ -58,7 +58,7 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
   const ofStore = useStoreProperties(store);
   const properties = ofStore.filter(({ statements }) => statements.includes("INSERT INTO ENTITY"));
   const refusal = useRefusal("USAGE", `STORE ${quoteIdentifier(store)}`);
-  const [dialog, setDialog] = useState<"produce" | "stream" | "drop" | null>(null);
+  const [dialog, setDialog] = useState<"produce" | "relation" | "drop" | null>(null);
   const close = () => setDialog(null);
   const [isWritten, setWritten] = useState(false);
 
@@ -159,8 +159,8 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
         </p>
         <div className="actions">
           {hasTopics(ofStore) ? (
-            <ActionButton refusal={refusal} onClick={() => setDialog("stream")}>
-              <Icon name="plus" /> Create a stream
+            <ActionButton refusal={refusal} onClick={() => setDialog("relation")}>
+              <Icon name="plus" /> Create a relation
             </ActionButton>
           ) : null}
           {properties.length === 0 ? null : (
@@ -193,7 +193,7 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
           />
         )}
       </div>
-      {dialog === "stream" ? <FromEntityDialog store={store} path={path} onClose={close} /> : null}
+      {dialog === "relation" ? <FromEntityDialog store={store} path={path} onClose={close} /> : null}
       {dialog === "drop" ? (
         <DropEntityDialog store={store} path={path} onClose={close} onDone={onDropped} />
       ) : null}

@@ -11,6 +11,7 @@ interface EditorPaneProps {
   readonly onReady: () => void;
   readonly onRun: () => void;
   readonly onRunAll: () => void;
+  readonly onFormat: () => void;
   readonly onChange: (text: string) => void;
   readonly onSelection: (hasSelection: boolean) => void;
   readonly onCheck: (text: string) => Promise<readonly Problem[]>;
@@ -20,10 +21,10 @@ interface EditorPaneProps {
 /** Holds the editor's element. CodeMirror owns everything inside it; React renders it once. */
 export function EditorPane(props: EditorPaneProps) {
   const { editor, sheet, language } = props;
-  const { onReady, onRun, onRunAll, onChange, onSelection, onCheck, onComplete } = props;
+  const { onReady, onRun, onRunAll, onFormat, onChange, onSelection, onCheck, onComplete } = props;
   const host = useRef<HTMLDivElement>(null);
-  const events = useRef({ onReady, onRun, onRunAll, onChange, onSelection, onCheck, onComplete });
-  events.current = { onReady, onRun, onRunAll, onChange, onSelection, onCheck, onComplete };
+  const events = useRef({ onReady, onRun, onRunAll, onFormat, onChange, onSelection, onCheck, onComplete });
+  events.current = { onReady, onRun, onRunAll, onFormat, onChange, onSelection, onCheck, onComplete };
   const shown = useRef(sheet);
   shown.current = sheet;
 
@@ -32,6 +33,7 @@ export function EditorPane(props: EditorPaneProps) {
     const created = new SqlEditor(host.current, {
       onRun: () => events.current.onRun(),
       onRunAll: () => events.current.onRunAll(),
+      onFormat: () => events.current.onFormat(),
       onChange: (text) => events.current.onChange(text),
       onSelection: (hasSelection) => events.current.onSelection(hasSelection),
       onCheck: (text) => events.current.onCheck(text),

@@ -13,11 +13,12 @@ interface ToolbarProps {
   readonly onRunAll: () => void;
   readonly onStop: () => void;
   readonly onExplain: () => void;
+  readonly onFormat: () => void;
   readonly onHistory: () => void;
 }
 
 export function Toolbar(props: ToolbarProps) {
-  const { state, hasSelection, isPlanning, onRun, onRunAll, onStop, onExplain, onHistory } = props;
+  const { state, hasSelection, isPlanning, onRun, onRunAll, onStop, onExplain, onFormat, onHistory } = props;
   const isRunning = isActive(state.current);
   return (
     <div className="toolbar" role="toolbar" aria-label="Run">
@@ -46,6 +47,14 @@ export function Toolbar(props: ToolbarProps) {
         title="Show how the statement would run, without running it"
       >
         <Icon name="lineage" /> <span>Explain</span>
+      </button>
+      <button
+        type="button"
+        className="ghost"
+        onClick={onFormat}
+        title={`Lay out the ${hasSelection ? "selection" : "statements"}: ${COMMAND_KEY}+Shift+F`}
+      >
+        <Icon name="write" /> <span>Format</span>
       </button>
       <button type="button" className="ghost" onClick={onHistory} title="Statements that you ran">
         <Icon name="undo" /> <span>History</span>

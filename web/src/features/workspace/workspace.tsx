@@ -114,6 +114,7 @@ export function Workspace(props: WorkspaceProps) {
     if (first !== undefined) start([{ text: `EXPLAIN ${first.text}`, offset: null }]);
   };
   const runAll = () => start(editor.current?.allStatements());
+  const format = () => void editor.current?.format();
   return (
     <main className="workspace">
       <h1 className="hidden">Workspace</h1>
@@ -139,6 +140,7 @@ export function Workspace(props: WorkspaceProps) {
         isPlanning={isPlanning}
         onStop={cancelOrStop}
         onExplain={explain}
+        onFormat={format}
         onHistory={() => setHistory(true)}
       />
       <div
@@ -159,6 +161,7 @@ export function Workspace(props: WorkspaceProps) {
               onReady={onEditor}
               onRun={runAtCursor}
               onRunAll={runAll}
+              onFormat={format}
               onChange={(text) => worksheets.edit(active.id, { text })}
               onSelection={setHasSelection}
               onCheck={(text) => environment.client.check(text, environment.currentContext())}
