@@ -314,8 +314,8 @@ class StoreDescriptor:
     `declared_entities`: the store contains no entities of its own; a stream over it declares one.
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
-    `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
-    machine, or were never tried elsewhere.
+    `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if it was never
+    tested.
     `remote_checkpoints`: queries over its entities keep nothing beside their checkpoint but small files, so that it may be in S3.
     `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
     """
