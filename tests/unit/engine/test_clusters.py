@@ -80,6 +80,20 @@ def test_a_python_that_workers_lack_is_reported_with_the_cause(trace: str, probl
 
 
 @pytest.mark.parametrize(
+    ("timeout", "interval"), [("30s", "30s"), ("1500ms", "1s"), ("60s", None), ("2m", None), (None, None)]
+)
+def test_a_short_limit_for_heartbeats_is_looked_at_as_often(
+    timeout: str | None, interval: str | None
+) -> None:
+    own = (("spark.network.timeout", timeout),) if timeout is not None else ()
+    given = cluster.settings(
+        DriverOptions(work_dir=Path(), spark_master=MASTER, cluster=Cluster(1, 1, "1g", own))
+    )
+    assert given.get("spark.network.timeout") == timeout
+    assert given.get("spark.network.timeoutInterval") == interval
+
+
+@pytest.mark.parametrize(
     ("answers", "state", "cause", "remedy"),
     [
         (

@@ -22,12 +22,14 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.driver import bucket, kubernetes, python_worker
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
-from headrace.engine.pool_properties import Cluster
+from headrace.engine.pool_properties import Cluster, milliseconds
 from headrace.engine.protocol import PoolSlots
 
 _PODS_TIMEOUT_MS = 300_000
 """A cluster that adds nodes by itself needs minutes for one."""
 _TASKS_TIMEOUT_MS = 60_000
+_TIMEOUT_INTERVAL_MS = 60_000
+"""The interval at which Spark looks for executors without heartbeats by default, which must not exceed the time that they may be late."""
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _AUTHENTICATION = (
     "SaslException",
@@ -92,8 +94,17 @@ def settings(options: DriverOptions) -> dict[str, str]:
         "spark.executor.cores": str(cluster.cores),
         "spark.executor.memory": cluster.memory,
         **(_elastic(cluster) if cluster.executors_max is not None else {}),
+        **_watching(cluster),
         **dict(cluster.settings),
     }
+
+
+def _watching(cluster: Cluster) -> dict[str, str]:
+    """Return the setting with which Spark looks for executors without heartbeats often enough: it does not start otherwise."""
+    timeout_ms = milliseconds(dict(cluster.settings).get("spark.network.timeout", "120s"))
+    # Spark rounds the limit to seconds.
+    is_short = timeout_ms < _TIMEOUT_INTERVAL_MS
+    return {"spark.network.timeoutInterval": f"{timeout_ms // 1000}s"} if is_short else {}
 
 
 def _elastic(cluster: Cluster) -> dict[str, str]:
