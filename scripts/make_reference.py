@@ -140,7 +140,7 @@ def placement_rules(rules: Iterable[Rule], where: str) -> str:
 
 def cluster_stores() -> str:
     """Return what the tasks of each store type need of the workers of a cluster as a table."""
-    needs = {"java": "Java", "python": "`HEADRACE_WORKER_PYTHON`", None: "refused: it was not tried there"}
+    needs = {"java": "Java", "python": "`HEADRACE_WORKER_PYTHON`", None: "refused: it was never tested there"}
     lines = ["| store type | its tasks need on workers |", "|---|---|"]
     lines += [f"| {name.upper()} | {needs[connector(name).on_clusters]} |" for name in sorted(STORE_TYPES)]
     return "\n".join(lines)

@@ -25,6 +25,7 @@ from headrace.engine.protocol import QueryEnded, StartQuery
 from headrace.formats.primitive import Primitive
 from headrace.planner.lowering.changes import UNKNOWN_CHANGE
 from headrace.planner.physical import ReadEntity, ReadRows, SparkPlan
+from headrace.planner.target import Target
 from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, write
@@ -204,6 +205,19 @@ def test_a_full_disk_is_reported_and_waited_for(tmp_path: Path) -> None:
     # DuckDB's, which comes back from the server.
     view = InternalError('IO Error: Could not write file "/d/views.duckdb.wal": No space left on device')
     assert "views.duckdb" in classify(view, start).message
+
+
+@pytest.mark.parametrize("problem", ["No space left on device", "Disk quota exceeded", "File too large"])
+def test_a_full_disk_of_a_worker_is_reported_with_its_name_and_waited_for(problem: str) -> None:
+    trace = (
+        "Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 7.0 failed 4 times, most recent "
+        f"failure: Lost task 0.3 in stage 7.0 (TID 29) (worker-1.example.com executor 3): java.io.IOException: {problem}"
+    )
+    on_cluster = plan(results("a", "v BIGINT"), target=Target(master="standalone"))
+    start = StartQuery(query_id="q", generation=1, plan=on_cluster, checkpoint="/mnt/o/q")
+    classified = classify(RuntimeError(trace), start)
+    assert classified.message == "no space is left on a disk that the worker at worker-1.example.com uses"
+    assert (classified.sqlstate, classified.domain) == ("53000", "external")
 
 
 def test_a_bucket_of_checkpoints_that_is_away_is_reported_and_waited_for(

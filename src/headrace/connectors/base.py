@@ -315,9 +315,9 @@ class StoreDescriptor:
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
-    machine, or were never tried elsewhere.
+    machine, or were never tested elsewhere.
     `remote_checkpoints`: where tasks may run if the checkpoint of a query over its entities is in S3. What the query keeps beside is there
-    too. `driver`: its sink lets tasks write files that the driver sends, so that they run on the driver's machine. None: never tried.
+    too. `driver`: its sink lets tasks write files that the driver sends, so that they run on the driver's machine. None: never tested.
     `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
     """
 

@@ -242,6 +242,7 @@ def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
             span=reader.span(MASTER),
         )
     _check_executors(texts, reader)
+    _check_heartbeats(texts, reader)
     if CHECKPOINTS.name in texts:
         _check_place(texts[CHECKPOINTS.name], master, reader, settings)
     return texts
@@ -323,6 +324,26 @@ def _check_executors(texts: Mapping[str, str], reader: PropertyReader) -> None:
             f"'{EXECUTORS_MIN.name}' is {least}, and '{EXECUTORS_MAX.name}' is {most}",
             hint=f"Set '{EXECUTORS_MIN.name}' to a number up to '{EXECUTORS_MAX.name}'.",
             span=reader.span(EXECUTORS_MIN),
+        )
+
+
+def milliseconds(time: str) -> int:
+    """Return a time of Spark's, such as 500ms, 30s or 2m, in milliseconds."""
+    number, unit = time.rstrip("ms"), time.lstrip("0123456789")
+    return int(number) * {"ms": 1, "s": 1000, "m": 60_000}[unit]
+
+
+def _check_heartbeats(texts: Mapping[str, str], reader: PropertyReader) -> None:
+    """Raise UserError 3D008 if heartbeats are as far apart as they may be late: Spark does not start then."""
+    timeout = texts.get(f"{SPARK.name}network.timeout", "120s")
+    interval = texts.get(f"{SPARK.name}executor.heartbeatInterval", "10s")
+    # Spark rounds the first to seconds.
+    if milliseconds(timeout) // 1000 * 1000 <= milliseconds(interval):
+        raise UserError(
+            SqlState.INVALID_PARAMETER,
+            f"'{SPARK.name}network.timeout' is {timeout}, and the interval of heartbeats is {interval}",
+            hint=f"Set it to several times '{SPARK.name}executor.heartbeatInterval', which is 10s by default.",
+            span=reader.span(SPARK),
         )
 
 

@@ -31,12 +31,21 @@ from headrace.planner.target import Target
 
 @dataclass(frozen=True)
 class Rule:
-    """A feature, what to do instead, and a predicate over plans that use it. `is_refused` is false of a target that supports it."""
+    """A feature, what to do instead, and a predicate over plans that use it. `is_refused` is false of a target that supports it.
+
+    `names` returns what a plan uses of it, if there are several things.
+    """
 
     feature: str
     hint: str
     is_used: Callable[[SparkPlan], bool]
     is_refused: Callable[[Target], bool] = lambda _target: True
+    names: Callable[[SparkPlan], list[str]] = lambda _plan: []
+
+    def used_by(self, plan: SparkPlan) -> str:
+        """Return the feature with the names of what a plan uses of it."""
+        names = self.names(plan)
+        return f"{self.feature} ({', '.join(names)})" if names else self.feature
 
 
 def _reads_in_python(plan: SparkPlan) -> bool:
@@ -47,6 +56,12 @@ def _reads_in_python(plan: SparkPlan) -> bool:
 def _writes_in_python(plan: SparkPlan) -> bool:
     writes = [step for step in plan.steps if isinstance(step, WriteEntity | WriteRows | OptimizeEntity)]
     return any(connector(step.connector).on_clusters == "python" for step in writes)
+
+
+def _untested(plan: SparkPlan) -> list[str]:
+    """Return the store types of a plan that were never tested on a cluster."""
+    types = {step.connector for step in plan.steps if isinstance(step, StoreStep)}
+    return sorted(connector(name).label for name in types if connector(name).on_clusters is None)
 
 
 def _lacks_python(target: Target) -> bool:
@@ -77,13 +92,10 @@ CLUSTER_RULES = (
         _lacks_python,
     ),
     Rule(
-        "a store of a type that was not tried there",
+        "a store of a type that was never tested there",
         "Copy the rows through a topic.",
-        lambda plan: any(
-            connector(step.connector).on_clusters is None
-            for step in plan.steps
-            if isinstance(step, StoreStep)
-        ),
+        lambda plan: bool(_untested(plan)),
+        names=_untested,
     ),
     Rule("functions of users", "Use built-in functions.", lambda plan: bool(plan.functions)),
     Rule(
@@ -165,7 +177,7 @@ def placed_on(plan: SparkPlan, target: Target, span: Span | None = None) -> Spar
         of_cluster = rules[0] in CLUSTER_RULES
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query cannot run {_WHERE[of_cluster]} yet, since it uses {', '.join(rule.feature for rule in rules)}",
+            f"the query cannot run {_WHERE[of_cluster]} yet, since it uses {', '.join(rule.used_by(plan) for rule in rules)}",
             hint=f"{rules[0].hint} Or run the query in a compute pool {_WHERE_ELSE[of_cluster]}.",
             span=span,
         )

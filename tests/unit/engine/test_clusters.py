@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.driver.cluster import address, python_problem, unanswered
+from headrace.engine.driver import cluster
+from headrace.engine.driver.cluster import address, check_executors, python_problem, unanswered
 from headrace.engine.driver.options import DriverOptions
+from headrace.engine.pool_properties import Cluster
 
 MASTER = "spark://192.0.2.1:7077"
 
@@ -73,3 +77,85 @@ def test_a_master_that_does_not_answer_is_reported_with_the_cause(
 )
 def test_a_python_that_workers_lack_is_reported_with_the_cause(trace: str, problem: str) -> None:
     assert problem in python_problem(trace)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "interval"), [("30s", "30s"), ("1500ms", "1s"), ("60s", None), ("2m", None), (None, None)]
+)
+def test_a_short_limit_for_heartbeats_is_looked_at_as_often(
+    timeout: str | None, interval: str | None
+) -> None:
+    own = (("spark.network.timeout", timeout),) if timeout is not None else ()
+    given = cluster.settings(
+        DriverOptions(work_dir=Path(), spark_master=MASTER, cluster=Cluster(1, 1, "1g", own))
+    )
+    assert given.get("spark.network.timeout") == timeout
+    assert given.get("spark.network.timeoutInterval") == interval
+
+
+@pytest.mark.parametrize(
+    ("answers", "state", "cause", "remedy"),
+    [
+        (
+            {"executors": 1},
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            "spark://192.0.2.1:7077 started 1 of 2 executors in 120 s",
+            "Other applications use its slots",
+        ),
+        (
+            {"executors": 0, "is_stopped": True},
+            SqlState.REMOTE_UNAVAILABLE,
+            "the executors that spark://192.0.2.1:7077 starts end at once",
+            "a connection to the driver at 192.0.2.7, the value of HEADRACE_DRIVER_HOST, which each worker must resolve",
+        ),
+        (
+            {"problems": ["the worker at w1 runs Spark 3.5.1, expected 4.1.4"]},
+            SqlState.REMOTE_UNAVAILABLE,
+            "have another version of Spark: the worker at w1 runs Spark 3.5.1, expected 4.1.4",
+            "Start the cluster with the version of Spark",
+        ),
+        *(
+            (
+                {"problems": [problem]},
+                SqlState.REMOTE_UNAVAILABLE,
+                f"cannot be used on spark://192.0.2.1:7077: {problem}",
+                "Mount one",
+            )
+            for problem in (
+                "the worker at w1 does not see the file .shared-1",
+                "the worker at w1 sees another folder there",
+                "the server does not see what the worker at w1 writes",
+                "the worker at w1 cannot use it: java.nio.file.AccessDeniedException",
+            )
+        ),
+    ],
+)
+def test_executors_that_cannot_work_are_reported_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    answers: dict[str, Any],
+    state: SqlState,
+    cause: str,
+    remedy: str,
+) -> None:
+    java = SimpleNamespace(
+        awaitExecutors=lambda *_: answers.get("executors", 2), problems=lambda *_: answers["problems"]
+    )
+    spark = SimpleNamespace(deploy=SimpleNamespace(headrace=SimpleNamespace(Cluster=java)))
+    packages = SimpleNamespace(apache=SimpleNamespace(spark=spark))
+    monkeypatch.setattr(cluster, "jvm", lambda _session: SimpleNamespace(org=packages))
+    context = SimpleNamespace(isStopped=lambda: answers.get("is_stopped", False))
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context)))
+    options = DriverOptions(
+        work_dir=tmp_path,
+        spark_master=MASTER,
+        driver_host="192.0.2.7",
+        cluster=Cluster(2, 1, "1g"),
+        checkpoints=str(tmp_path),
+    )
+    with pytest.raises(ExternalError) as failed:
+        check_executors(session, options)
+    assert failed.value.state is state
+    assert cause in failed.value.message
+    assert remedy in (failed.value.hint or "")
+    assert not list(tmp_path.iterdir())

@@ -102,8 +102,11 @@ def test_tasks_in_python_require_the_workers_python(plan: SparkPlan, feature: st
 @pytest.mark.parametrize(
     ("plan", "feature"),
     [
-        (elsewhere(ReadTable, "oracle"), "a store of a type that was not tried there"),
-        (elsewhere(WriteRows, "oracle", input="rows"), "a store of a type that was not tried there"),
+        (elsewhere(ReadTable, "oracle"), "a store of a type that was never tested there"),
+        (
+            elsewhere(WriteRows, "oracle", input="rows"),
+            "a store of a type that was never tested there",
+        ),
         (with_steps(functions=[FUNCTION]), "functions of users"),
         (with_steps(mode="real_time"), "real-time mode"),
     ],
@@ -117,6 +120,22 @@ def test_a_feature_that_a_cluster_lacks_is_refused_by_name(plan: SparkPlan, feat
     assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
     assert "on the server's machine" in (refused.value.hint or "")
     assert placed_on(plan, Target(slots=2)).target == Target(slots=2)
+
+
+def test_a_store_type_that_was_never_tested_on_a_cluster_is_named() -> None:
+    assert {name for name in STORE_TYPES if connector(name).on_clusters is None} == {
+        "generator",
+        "oracle",
+        "s3",
+    }
+    both = SparkPlan(
+        steps=[*elsewhere(ReadTable, "oracle").steps, *elsewhere(WriteRows, "s3", input="rows").steps],
+        outputs=["other"],
+    )
+    with pytest.raises(
+        UserError, match=r"uses a store of a type that was never tested there \(Oracle, S3\)$"
+    ):
+        placed_on(both, WITH_PYTHON)
 
 
 @pytest.mark.parametrize(

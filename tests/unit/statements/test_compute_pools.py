@@ -300,6 +300,16 @@ async def test_a_pool_on_a_cluster_shows_where_it_runs(shared: Session, master: 
             "with ms, s or m",
         ),
         (
+            "{master}, 'compute_pool.spark.network.timeout' = '10s'",
+            SqlState.INVALID_PARAMETER,
+            "network.timeout' is 10s, and the interval of heartbeats is 10s",
+        ),
+        (
+            "{master}, 'compute_pool.spark.executor.heartbeatInterval' = '2m'",
+            SqlState.INVALID_PARAMETER,
+            "network.timeout' is 120s, and the interval of heartbeats is 2m",
+        ),
+        (
             "'compute_pool.master' = 'spark://169.254.169.254:80'",
             SqlState.INVALID_PARAMETER,
             "does not connect",

@@ -22,13 +22,14 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.driver import bucket, kubernetes, python_worker
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
-from headrace.engine.pool_properties import Cluster
+from headrace.engine.pool_properties import Cluster, milliseconds
 from headrace.engine.protocol import PoolSlots
 
-_EXECUTORS_TIMEOUT_MS = 120_000
 _PODS_TIMEOUT_MS = 300_000
 """A cluster that adds nodes by itself needs minutes for one."""
 _TASKS_TIMEOUT_MS = 60_000
+_TIMEOUT_INTERVAL_MS = 60_000
+"""The interval at which Spark looks for executors without heartbeats by default, which must not exceed the time that they may be late."""
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 _AUTHENTICATION = (
     "SaslException",
@@ -40,6 +41,11 @@ _AUTHENTICATION = (
 )
 _CLOSED = "Outbox is stopped"
 """A message that waited for a connection which the master closed: which of this error and those above comes is a race."""
+_RUNS = " runs Spark "
+"""Part of a problem of `Cluster.problems` that is a version."""
+_SAME_SPARK = (
+    "Start the cluster with the version of Spark that this release of Headrace has: see docs/growing.md."
+)
 _OTHER_VERSION = ("InvalidClassException", "ClassNotFoundException", "serialVersionUID", "ClassCastException")
 
 
@@ -88,8 +94,17 @@ def settings(options: DriverOptions) -> dict[str, str]:
         "spark.executor.cores": str(cluster.cores),
         "spark.executor.memory": cluster.memory,
         **(_elastic(cluster) if cluster.executors_max is not None else {}),
+        **_watching(cluster),
         **dict(cluster.settings),
     }
+
+
+def _watching(cluster: Cluster) -> dict[str, str]:
+    """Return the setting with which Spark looks for executors without heartbeats often enough: it does not start otherwise."""
+    timeout_ms = milliseconds(dict(cluster.settings).get("spark.network.timeout", "120s"))
+    # Spark rounds the limit to seconds.
+    is_short = timeout_ms < _TIMEOUT_INTERVAL_MS
+    return {"spark.network.timeoutInterval": f"{timeout_ms // 1000}s"} if is_short else {}
 
 
 def _elastic(cluster: Cluster) -> dict[str, str]:
@@ -141,7 +156,7 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
     needed = cluster.executors if cluster is not None else 1
     if cluster is not None and cluster.executors_max is not None:
         java.endAllocation(context)
-    timeout_ms = _PODS_TIMEOUT_MS if options.pods is not None else _EXECUTORS_TIMEOUT_MS
+    timeout_ms = _PODS_TIMEOUT_MS if options.pods is not None else options.executors_timeout_ms
     executors = java.awaitExecutors(context, needed, timeout_ms)
     if executors < needed and options.pods is not None:
         raise ExternalError(
@@ -150,17 +165,32 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
             hint="Look at the pods of the namespace with the label app.kubernetes.io/component=executor.",
         )
     if executors < needed:
-        raise ExternalError(
-            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"{options.spark_master} started {executors} of {needed} executors in {_EXECUTORS_TIMEOUT_MS // 1000} s",
-            hint="Other applications use its slots, or the executors end at their start: see the work folders of the workers. "
-            "They need the driver's version of Spark, a whole JDK, and a connection to the address of HEADRACE_DRIVER_HOST.",
-        )
+        raise _too_few(executors, needed, options, has_ended=context.isStopped())
     slots = executors * cluster.cores if cluster is not None else executors
     if options.checkpoints is not None and not bucket.is_used(options):
         _check_folder(Path(options.checkpoints), slots, session, options)
     if options.worker_python is not None:
         _check_python(slots, session, options)
+
+
+def _too_few(executors: int, needed: int, options: DriverOptions, *, has_ended: bool) -> ExternalError:
+    """Return the error of executors that do not come; `has_ended`: the master gave up, since they ended at once again and again."""
+    needs = (
+        f"They need the driver's version of Spark, a whole JDK, and a connection to the driver at {options.driver_host}, the value of "
+        "HEADRACE_DRIVER_HOST, which each worker must resolve."
+    )
+    if has_ended:
+        return ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the executors that {options.spark_master} starts end at once",
+            hint=f"The work folders of the workers contain their errors. {needs}",
+        )
+    return ExternalError(
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        f"{options.spark_master} started {executors} of {needed} executors in {options.executors_timeout_ms // 1000} s",
+        hint="Other applications use its slots, or the executors end at their start: the work folders of the workers contain their "
+        f"errors. {needs}",
+    )
 
 
 def _check_folder(folder: Path, slots: int, session: SparkSession, options: DriverOptions) -> None:
@@ -182,6 +212,12 @@ def _check_folder(folder: Path, slots: int, session: SparkSession, options: Driv
         for path in folder.glob(f"{token.name}*"):
             with suppress(OSError):
                 path.unlink()
+    if versions := [problem for problem in problems if _RUNS in problem]:
+        raise ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the workers of {options.spark_master} have another version of Spark: {'; '.join(versions[:3])}",
+            hint=_SAME_SPARK,
+        )
     if problems:
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
@@ -256,8 +292,7 @@ def unanswered(master: str, trace: str) -> ExternalError:
     elif _CLOSED in trace:
         reason, hint = "closes the connection, as it does if the secret differs", correction
     elif any(word in trace for word in _OTHER_VERSION):
-        reason = "has another version of Spark"
-        hint = "Start the cluster with the version of Spark that this release of Headrace has: see docs/growing.md."
+        reason, hint = "has another version of Spark", _SAME_SPARK
     else:
         reason = f"does not answer: {_cause(trace)}"
         hint = "Start the master, or correct 'compute_pool.master'."

@@ -45,7 +45,10 @@ _PLAN = re.compile(
 )
 _S3A = re.compile(r"\borg\.apache\.hadoop\.fs\.s3a\.|\bsoftware\.amazon\.awssdk\.")
 """Found in the traces of failures of Hadoop's client of S3."""
-_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|\bENOSPC\b")
+_DISK_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large|\bENOSPC\b")
+"""Texts of a disk without space, of a user's quota, and of a limit for files (`ulimit -f`)."""
+_WORKER = re.compile(r"\(TID \d+\) \((\S+) executor \w+\): ")
+"""Start of the error of a task on a cluster, with the name of the worker's machine."""
 _NO_SPACE_BYTES = 16 << 20
 _WRAPPERS = {
     "STREAM_FAILED",
@@ -199,6 +202,12 @@ def slow_begin() -> ExternalError:
 
 def _full_disk(text: str, start: StartQuery) -> ExternalError:
     """Return the error of a full disk: the query is retried for ever, since it continues once there is space."""
+    if start.plan.target.is_cluster and (worker := _WORKER.search(text)):
+        return ExternalError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"no space is left on a disk that the worker at {worker[1]} uses",
+            hint="Free space for its scratch files, its work folder and the checkpoints: the query continues by itself.",
+        )
     return ExternalError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
         f"no space is left on the server's disk: that of {_full_folder(text, start)}",

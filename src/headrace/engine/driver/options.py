@@ -26,6 +26,9 @@ class DriverOptions(BaseModel):
     cluster: Cluster | None = Field(
         None, description="Executors on a cluster; without, the pool takes all of a cluster."
     )
+    executors_timeout_ms: int = Field(
+        120_000, description="The longest wait for the executors of a standalone cluster."
+    )
     pods: PodOptions | None = Field(None, description="Facts about the driver's pod, on Kubernetes.")
     checkpoints: str | None = Field(
         None,
