@@ -45,41 +45,83 @@ def partition_of(number: int) -> int:
     return int(number % 3 > 0)
 
 
-class SteadyProducer:
-    """Writes records of growing numbers at a steady pace from a thread, through whatever becomes of the broker."""
+class SteadyWriter:
+    """Sends `send(number)` for growing numbers at a steady pace from a thread, through whatever becomes of the broker."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._topic = topic
+    def __init__(self, bootstrap: str, *, per_second: int = RECORDS_PER_SECOND) -> None:
         # Idempotent: records that are sent again after the broker was away must not be in the source twice.
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
         )
+        self._pause_s = 1 / per_second
         self._failures: list[str] = []
         self.count = 0
 
+    def send(self, number: int) -> None:
+        """Write the records of a number, by `write`."""
+        raise NotImplementedError
+
+    def write(
+        self, topic: str, value: dict[str, object] | None, partition: int, key: str | None = None
+    ) -> None:
+        """Write a record; a value of None is a tombstone."""
+        self._producer.produce(
+            topic,
+            None if value is None else json.dumps(value),
+            key,
+            partition=partition,
+            on_delivery=lambda error, _message: self._failures.append(str(error)) if error else None,
+        )
+
     def produce(self, count: int, *, meanwhile: Callable[[], None]) -> None:
-        """Write `count` more records and call `meanwhile` in their midst; returns when both are done."""
-        writing = threading.Thread(target=self._write, args=(count,), name="producer")
+        """Write `count` more records and call `meanwhile` in their midst; return when both are done."""
+        end = self.count + count
+        self._run(lambda: self.count < end, meanwhile)
+
+    def produce_during(self, action: Callable[[], None]) -> None:
+        """Write records until `action` has returned."""
+        ended = threading.Event()
+
+        def act() -> None:
+            try:
+                action()
+            finally:
+                ended.set()
+
+        self._run(lambda: not ended.is_set(), act)
+
+    def flush(self) -> None:
+        """Wait until the broker has all records."""
+        assert self._producer.flush(PATIENCE_S) == 0, "records that the broker did not take"
+        assert not self._failures, self._failures
+
+    def _run(self, continues: Callable[[], bool], meanwhile: Callable[[], None]) -> None:
+        writing = threading.Thread(target=self._write, args=(continues,), name="producer")
         writing.start()
         try:
             meanwhile()
         finally:
             writing.join()
-        assert self._producer.flush(PATIENCE_S) == 0, "records that the broker did not take"
-        assert not self._failures, self._failures
+        self.flush()
 
-    def _write(self, count: int) -> None:
-        for _ in range(count):
-            number = self.count
-            self._producer.produce(
-                self._topic,
-                json.dumps(record(number)),
-                partition=partition_of(number),
-                on_delivery=lambda error, _message: self._failures.append(str(error)) if error else None,
-            )
+    def _write(self, continues: Callable[[], bool]) -> None:
+        while continues():
+            self.send(self.count)
             self._producer.poll(0)
             self.count += 1
-            time.sleep(1 / RECORDS_PER_SECOND)
+            time.sleep(self._pause_s)
+
+
+class SteadyProducer(SteadyWriter):
+    """Writes `record(number)` into a topic."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(bootstrap)
+        self._topic = topic
+
+    def send(self, number: int) -> None:
+        """Write one record."""
+        self.write(self._topic, {**record(number)}, partition_of(number))
 
 
 class Workload:
@@ -144,11 +186,11 @@ class Workload:
     def faults(self) -> list[str]:
         """Return missing and superfluous records as texts; empty when all is right."""
         compared = [("filter", *self._filter()), ("windows", *self._windows()), ("last", *self._last())]
-        return _differences([*compared, ("view", *self._view())] if self._with_view else compared)
+        return differences([*compared, ("view", *self._view())] if self._with_view else compared)
 
     def view_faults(self) -> list[str]:
         """Return missing and superfluous rows of the view as texts."""
-        return _differences([("view", *self._view())])
+        return differences([("view", *self._view())])
 
     def missing(self) -> list[str]:
         """Return missing records as texts, whether or not others were repeated."""
@@ -170,7 +212,7 @@ class Workload:
             windows.setdefault((start, record(number)["g"]), []).append(number)
         values = [json.loads(value or "") for _, value in self._kafka.consume(f"windows_{self._name}")]
         return (
-            Counter((_text(start), g, len(of), sum(of)) for (start, g), of in windows.items()),
+            Counter((text(start), g, len(of), sum(of)) for (start, g), of in windows.items()),
             Counter((value["window_start"], value["g"], value["count"], value["total"]) for value in values),
         )
 
@@ -178,7 +220,7 @@ class Workload:
         last = dict(self._closed())
         values = [json.loads(value or "") for _, value in self._kafka.consume(f"last_{self._name}")]
         return (
-            Counter((_text(start), number, number % GROUPS) for start, number in last.items()),
+            Counter((text(start), number, number % GROUPS) for start, number in last.items()),
             Counter((value["window_start"], value["n"], value["g"]) for value in values),
         )
 
@@ -202,7 +244,7 @@ class Workload:
         return Counter((g, len(of), sum(of)) for g, of in groups.items()), seen
 
 
-def _differences(compared: list[tuple[str, Counter[object], Counter[object]]]) -> list[str]:
+def differences(compared: list[tuple[str, Counter[object], Counter[object]]]) -> list[str]:
     return [
         f"{name}: missing {_some(expected - seen)}, too much {_some(seen - expected)}"
         for name, expected, seen in compared
@@ -210,7 +252,7 @@ def _differences(compared: list[tuple[str, Counter[object], Counter[object]]]) -
     ]
 
 
-def _text(time_ms: int) -> str:
+def text(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.000")
 
 

@@ -216,6 +216,17 @@ def _changed_groupings(old: SparkPlan, new: SparkPlan, kept: frozenset[str]) -> 
             yield "the GROUP BY changes"
         if earlier.calls != later.calls:
             yield "the aggregates of GROUP BY or their order change"
+        if _is_time_kept(old, earlier) != _is_time_kept(new, later):
+            yield "groups can be deleted in one of the statements only: just then their state has the time of their newest row"
+
+
+def _is_time_kept(plan: SparkPlan, grouping: physical.Grouping) -> bool:
+    """True if the records of the plan need the event time that a grouping computes.
+
+    Spark removes an aggregate that nothing reads, and stores no value of it. Only tombstones carry the time of their group.
+    """
+    times = {step.event_time for step in plan.steps if isinstance(step, physical.EncodeRows)} - {None}
+    return any(f"`{time}`" in call for time in times for call in grouping.calls)
 
 
 def _described(step: Step) -> str:

@@ -20,6 +20,7 @@ TEMPORAL = (
     "CREATE STREAM s AS SELECT f.carrier, p.maker FROM flights f JOIN planes p ON f.tailnum = p.tailnum"
 )
 CHANGES = "CREATE CHANGELOG c AS SELECT maker, COUNT(*) AS n, SUM(seats) AS seats FROM planes GROUP BY maker"
+VIEW = COUNTS.replace("CHANGELOG", "MATERIALIZED VIEW")
 ROWS = "CREATE STREAM s AS SELECT carrier, delay FROM flights"
 PAIRS = "CREATE MATERIALIZED VIEW v AS SELECT f.carrier, a.note FROM flights f FULL JOIN arrivals a ON f.carrier = a.carrier"
 BOTH = "CREATE STREAM s AS SELECT carrier FROM flights UNION ALL SELECT carrier FROM arrivals"
@@ -44,7 +45,6 @@ def compared(old: str, new: str) -> Comparison:
         (COUNTS, changed(COUNTS, "AS n", "AS flights")),
         (COUNTS, changed(COUNTS, "COUNT(*) AS n", "COUNT(*) * 2 AS n")),
         (COUNTS, changed(COUNTS, "AS worst", "AS worst, COUNT(*) + MAX(delay) AS both")),
-        (COUNTS, f"{COUNTS} HAVING COUNT(*) > 3"),
         (f"{COUNTS} HAVING MAX(delay) > 3", f"{COUNTS} HAVING COUNT(*) > 3"),
         (COUNTS, changed(COUNTS, "FROM flights", "FROM flights WITH ('starting.position' = 'earliest')")),
         (WINDOWS, changed(WINDOWS, "COUNT(*) AS n", "COUNT(*) + 1 AS n")),
@@ -53,6 +53,7 @@ def compared(old: str, new: str) -> Comparison:
         (TEMPORAL, changed(TEMPORAL, "f.carrier,", "lower(f.carrier) AS carrier,")),
         (CHANGES, changed(CHANGES, "SUM(seats) AS", "SUM(seats) * 2 AS")),
         (CHANGES, f"{CHANGES} HAVING COUNT(*) > 3"),
+        (VIEW, f"{VIEW} HAVING COUNT(*) > 3"),
         (ROWS, f"{ROWS} WHERE delay > 3"),
         (ROWS, changed(ROWS, "delay", "distance, note, delay")),
         (ROWS, changed(ROWS, "FROM flights", "FROM flights WHERE cancelled")),
@@ -87,6 +88,9 @@ def test_what_leaves_positions_and_state_as_they_are_is_compatible(old: str, new
             "the aggregates of GROUP BY or their order change",
         ),
         (COUNTS, f"{COUNTS} HAVING MIN(delay) > 3", "the aggregates of GROUP BY or their order change"),
+        # Spark stores the time of a group only where a tombstone carries it.
+        (COUNTS, f"{COUNTS} HAVING COUNT(*) > 3", "groups can be deleted in one of the statements only"),
+        (f"{COUNTS} HAVING COUNT(*) > 3", COUNTS, "groups can be deleted in one of the statements only"),
         (
             COUNTS,
             changed(
@@ -166,7 +170,7 @@ def test_a_view_without_a_key_is_compatible_with_itself() -> None:
 
 
 def test_explain_lists_the_class_its_reasons_and_the_steps() -> None:
-    compatible = compared(COUNTS, f"{COUNTS} HAVING COUNT(*) > 3")
+    compatible = compared(COUNTS, changed(COUNTS, "COUNT(*) AS n", "COUNT(*) * 2 AS n"))
     assert compatible.lines() == [
         "Replacement: compatible",
         "  the query continues from its positions, with its state",

@@ -47,7 +47,9 @@ private[spark] final class ChangelogJoinProcessor(
 
   private val timed = ttl.isOn || closes._1 || closes._2
   private val agenda = new Agenda(new StateFormat("join", StateVersion, rowFormat))
-  @transient private lazy val join = new SignedJoin(kind, condition, closes, apart)
+  // Not a lazy value: the compiler clears what only a lazy value reads once that is known. A small batch runs with this very object, and
+  // a later one that is not small sends it to its tasks.
+  @transient private var join: SignedJoin = _
   @transient private var keys: MapState[Array[Byte], Array[Byte]] = _
   @transient private var chunks: MapState[Array[Byte], Array[Byte]] = _
 
@@ -55,6 +57,7 @@ private[spark] final class ChangelogJoinProcessor(
 
   override def init(outputMode: OutputMode, timeMode: TimeMode): Unit = {
     agenda.open(getHandle)
+    join = new SignedJoin(kind, condition, closes, apart)
     keys = getHandle.getMapState("key", Encoders.BINARY, Encoders.BINARY, TTLConfig.NONE)
     chunks = getHandle.getMapState("rows", Encoders.BINARY, Encoders.BINARY, TTLConfig.NONE)
   }

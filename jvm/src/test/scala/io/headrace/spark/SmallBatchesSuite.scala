@@ -172,4 +172,20 @@ class SmallBatchesSuite extends PatientSuite {
       finally spark.conf.unset("spark.sql.ansi.enabled")
     }
   }
+
+  test("an operator that has computed a small batch computes one that is not small, in tasks that get a copy of it") {
+    val (ours, theirs) = (MemoryStream[(String, Int)](spark), MemoryStream[(String, Int)](spark))
+    val (left, right) = (ours.toDF().toDF("k", "a"), theirs.toDF().toDF("id", "b"))
+    val joined = ChangelogJoin.join(left, right, asList("k"), asList("id"), null, null, "a < b", "inner", null, null, TimeToLive.Forever)
+    upTo(4) {
+      running(joined) { query =>
+        for ((keys, pairs) <- Seq((1, 1), (20, 23), (2, 31))) {
+          ours.addData((0 until keys).map(key => (s"k$key", key)))
+          theirs.addData((0 until keys).map(key => (s"k$key", key + 1)))
+          assertEquals(query.rows().size, pairs)
+          assertEquals(exchanges(query.query).isDefined, keys < 3)
+        }
+      }
+    }
+  }
 }
