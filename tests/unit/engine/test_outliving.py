@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +18,7 @@ import pytest
 from pydantic import SecretStr
 
 from harness.patience import PATIENCE_S
+from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import DesiredState, PoolIntent, QueryState
 from headrace.core.resultset import ResultColumn
 from headrace.core.settings import Settings
@@ -36,7 +39,7 @@ from headrace.engine.sizes import resources
 from tests.unit.engine.conftest import Bench, plan
 
 S = QueryState
-DRIVER = Path(__file__).with_name("outliving_driver.py")
+DRIVER, SERVER = (Path(__file__).with_name(f"outliving_{name}.py") for name in ("driver", "server"))
 POOL = "far"
 CLUSTER = {MASTER.name: "spark://127.0.0.1:7077", EXECUTORS.name: "1"}
 
@@ -135,6 +138,33 @@ async def test_the_next_server_takes_the_driver_over_with_its_queries(bench: Out
     await bench.until_pool(POOL, "stopped")
     await bench.until(lambda: not psutil.pid_exists(bench.pids()[0]))
     assert not bench.driver_folder.path.exists()
+
+
+async def test_a_killed_server_leaves_its_driver_to_the_next_one(bench: OutlivingBench) -> None:
+    bench.engine.views.close()
+    default = bench.stored_pool("default_pool")
+    bench.catalog.update_compute_pool(replace(default, desired_state=PoolIntent.STOPPED))
+    bench.pool(POOL, properties=CLUSTER)
+    query = bench.query("runs", pool=POOL)
+    bench.catalog.close()
+    server = subprocess.Popen([sys.executable, str(SERVER), str(bench.folder), str(bench.journal_file)])
+    try:
+        await bench.until(lambda: bench.batches(query) > 3)
+    finally:
+        server.kill()
+        server.wait()
+    await bench.until_batches(query)
+    bench.catalog = Catalog.open(bench.folder)
+    killed = bench.stored_query(query)
+    await bench.next_engine(driver_orphan_s=600)
+    began = time.monotonic()
+    await bench.until(lambda: bench.engine.progress(query))
+    sys.stdout.write(f"taken over in {time.monotonic() - began:.2f} s\n")
+    await bench.until_state(query, S.RUNNING)
+    assert len(bench.pids()) == len(bench.journal("start", query)) == 1
+    assert bench.stored_query(query).restarts == killed.restarts == 0
+    lines = (bench.folder / f"batches-{query}").read_text().split()
+    assert [int(line) for line in lines] == list(range(len(lines)))
 
 
 async def test_queries_that_must_not_run_so_any_more_are_stopped_before_they_start_again(
