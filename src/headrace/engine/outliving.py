@@ -50,6 +50,8 @@ log = structlog.get_logger()
 
 RETURN_TIMEOUT_S = 30.0
 """How long a driver may take to follow the next server. It tries four times a second; a machine may be slow."""
+START_TIMEOUT_S = 600.0
+"""How long the guard waits for a new driver to connect, on a machine however slow."""
 _POLL_S = 0.25
 _JAVA = ("HEADRACE_JAVA_HOME", "HEADRACE_JAVA_OPTIONS")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -233,7 +235,8 @@ class OutlivingLaunch:
         self._digest = digest(self._token, self._settings, self._given)
         self._socket = self._socket_path()
         await self._listen()
-        self._folder.renew(self._settings.driver_orphan_s + LEASE_MARGIN_S)
+        # Until the driver renews it. It has no queries before.
+        self._folder.renew(START_TIMEOUT_S)
         rotate_log(self.log)
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._process = await asyncio.to_thread(self._spawn, warm_up)
