@@ -71,6 +71,7 @@ from headrace.catalog.objects import (
     User,
     UserFunction,
 )
+from headrace.catalog.pool_drivers import PoolDrivers
 from headrace.catalog.queries import Use
 from headrace.catalog.query_versions import QueryVersions
 from headrace.catalog.removal import Removal, refuse_owner, removal
@@ -119,6 +120,7 @@ class Catalog:
         self.alerts = Repository(catalog_storage, ALERT)
         self.versions = QueryVersions(catalog_storage, self._relations)
         self.worksheets = Worksheets(catalog_storage, lambda: self._box)
+        self.pool_drivers = PoolDrivers(catalog_storage)
         self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod

@@ -151,6 +151,16 @@ worksheets = Table(
     Column("sealed", LargeBinary, nullable=False),
 )
 
+pool_drivers = Table(
+    "pool_drivers",
+    metadata,
+    Column("pool_id", String(36), ForeignKey("objects.id", ondelete="CASCADE"), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("place", String, nullable=False),
+    Column("host", String, nullable=False),
+    Column("outlives_s", Integer, nullable=False),
+)
+
 queries = Table(
     "queries",
     metadata,

@@ -407,6 +407,13 @@ class Settings(BaseSettings):
     restart_backoff_max_ms: int = Field(
         60_000, description="Longest delay before a failed query is restarted."
     )
+    driver_orphan_s: int = Field(
+        60,
+        ge=0,
+        le=86_400,
+        description="Seconds for which the driver of a compute pool on a standalone cluster runs on without a server, so that a server "
+        "that is started again takes it over with its queries; 0 ends it with its server. It has no effect with HEADRACE_SHARED_DIR.",
+    )
     stop_timeout_ms: int = Field(
         60_000,
         description=("Time that a query may take to stop before the driver of its compute pool is killed."),

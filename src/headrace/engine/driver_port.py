@@ -136,7 +136,7 @@ class DriverPort:
             keep_alive(peer)
             reader, writer = await self._secured(peer)
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                token = await _read_token(reader)
+                token = await read_token(reader)
             connected = self._take(token)
             if connected is not None:
                 connected.set_result((reader, writer))
@@ -171,7 +171,7 @@ class DriverPort:
         return None if connected is None or connected.done() else connected
 
 
-async def _read_token(reader: asyncio.StreamReader) -> str:
+async def read_token(reader: asyncio.StreamReader) -> str:
     """Return the token of the first frame. Raises ValueError if it is another message or too long, EOFError at the end."""
     body_length, payload_length = FRAME_HEADER.unpack(await reader.readexactly(FRAME_HEADER.size))
     if body_length > AUTHENTICATION_BYTES_MAX or payload_length:

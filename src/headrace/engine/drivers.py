@@ -11,16 +11,18 @@ import structlog
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import ComputePool, PoolIntent
-from headrace.core.errors import UserError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine.driver_folder import DriverFolder
 from headrace.engine.driver_port import DriverPort
 from headrace.engine.kubernetes.launch import GONE_TIMEOUT_S, PodLaunch
 from headrace.engine.launch import KILL_TIMEOUT_S, DriverLaunch, Launch
 from headrace.engine.lifecycle import PoolStep, pool_step
+from headrace.engine.outliving import OutlivingLaunch, drivers_folder, kept_driver, outlives_s, place
 from headrace.engine.pool_properties import is_kubernetes
-from headrace.engine.pools import Connection, DriverProcess, PoolState
+from headrace.engine.pools import STOP_TIMEOUT_S, Connection, DriverProcess, PoolState
 from headrace.engine.protocol import Message, PoolSlots
 from headrace.engine.sizes import Resources, pool_resources, resources
 from headrace.engine.standby import Standby
@@ -84,6 +86,8 @@ class Drivers:
         self._standbys = [
             Standby(number, settings, small, command) for number in range(1, settings.pools_standby + 1)
         ]
+        self._elsewhere: dict[str, tuple[str, float]] = {}
+        """Pools of which a driver may live on another machine, with its name and the end of that time by the monotonic clock."""
         self._suspended: set[str] = set()
         """Ids of the pools whose process has ended, or ends, because they had no queries."""
 
@@ -106,40 +110,101 @@ class Drivers:
                 on_death=self._on_death,
                 command=self._command,
                 warm_up=lambda: not self._has_queries(name),
-                standby=lambda: self._take(pool),
-                **self._as_pod(name, given),
+                **self._kind(pool, given),
             )
             driver.start()
         return driver
 
-    def _as_pod(self, name: str, given: Resources) -> dict[str, Any]:
-        """Return the options of a process that is a pod; none for one on this machine."""
-        if not is_kubernetes(given.place.master):
-            return {}
-        catalog = self._catalog.organization().id
+    def _kind(self, pool: ComputePool, given: Resources) -> dict[str, Any]:
+        """Return the options of a process that is a pod, that outlives the server, or that ends with it."""
+        settings = self._settings
+        options: dict[str, Any] = {}
 
         def new_launch() -> Launch:
-            return PodLaunch(name, self._settings, given, self._port, catalog=catalog)
+            self._refuse_elsewhere(pool)
+            if is_kubernetes(given.place.master):
+                catalog = self._catalog.organization().id
+                return PodLaunch(pool.name, settings, given, self._port, catalog=catalog)
+            if outlives_s(settings, given):
+                drivers = self._catalog.pool_drivers
+                return OutlivingLaunch(pool.name, pool.id, settings, given, self._command, drivers)
+            return DriverLaunch(pool.name, settings, given, self._command)
 
-        return {"new_launch": new_launch, "end_timeout_s": GONE_TIMEOUT_S + KILL_TIMEOUT_S}
+        if is_kubernetes(given.place.master):
+            options["end_timeout_s"] = GONE_TIMEOUT_S + KILL_TIMEOUT_S
+        elif outlives_s(settings, given):
+            folder = DriverFolder(drivers_folder(settings) / pool.id)
+            options["outlives"] = True
+            options["returns"] = lambda: kept_driver(folder, settings, given) is not None
+        else:
+            options["standby"] = lambda: self._take(pool)
+        return options | {"new_launch": new_launch}
+
+    def _refuse_elsewhere(self, pool: ComputePool) -> None:
+        """Raise ExternalError 3E004 while a driver of a pool may live that only its earlier server could reach."""
+        host, until = self._elsewhere.get(pool.id, ("", 0.0))
+        left_s = until - time.monotonic()
+        if left_s > 0:
+            raise ExternalError(
+                SqlState.COMPUTE_POOL_NOT_READY,
+                f"a driver of the compute pool {pool.name!r} may still run on {host}, where its server has ended",
+                hint=f"The pool starts in {left_s:.0f} s, when that driver has ended.",
+            )
 
     def target(self, name: str) -> Target:
         """Return the target of the plans that run in a pool. Raises UserError as `usable_pool`."""
         return pool_resources(usable_pool(self._catalog, name), self._settings).target
 
-    def start(self) -> None:
-        """Open the port for drivers on other machines, and start the processes on standby. Raises ExternalError 57015 for the port.
+    async def start(self) -> None:
+        """Open the port for drivers on other machines, and start the processes on standby. Raises ExternalError 57015 for the port, and
+        OSError.
 
         A pool with a timeout is suspended, also if a server before this one had not suspended it yet: its first query starts it.
+        The drivers of an earlier server are awaited, or ended if this one cannot take them over.
         """
         self._suspended = {pool.id for pool in self._catalog.compute_pools() if pool.timeout_min}
         if self._port is not None:
             self._port.open()
+        await self._find_drivers()
         for standby in self._standbys:
             standby.start()
 
+    async def _find_drivers(self) -> None:
+        """Find the drivers that have outlived an earlier server."""
+        present, now = place(self._settings), time.monotonic()
+        for pool_id, driver in (await asyncio.to_thread(self._catalog.pool_drivers.all)).items():
+            if driver.outlives_s and driver.place != present:
+                self._elsewhere[pool_id] = driver.host, now + driver.outlives_s
+        pools = {pool.id: pool for pool in self._catalog.compute_pools()}
+        folders = [path for path in drivers_folder(self._settings).iterdir() if path.is_dir()]
+        await asyncio.gather(
+            *(self._find_driver(DriverFolder(path), pools.get(path.name)) for path in folders)
+        )
+
+    async def _find_driver(self, folder: DriverFolder, pool: ComputePool | None) -> None:
+        """Await the driver of a folder, or end it if its pool was dropped, is stopped, or would start it otherwise now."""
+        if pool is not None and pool.desired_state is PoolIntent.RUNNING:
+            given = pool_resources(pool, self._settings)
+            if outlives_s(self._settings, given) and kept_driver(folder, self._settings, given):
+                self.ensure(pool.name)
+                return
+        if folder.is_held():
+            kept = folder.kept()
+            log.info("driver_not_taken_over", folder=folder.path.name, pid=kept and kept.pid)
+            if not await folder.end(kept.pid if kept else None, grace_s=STOP_TIMEOUT_S):
+                log.error("driver_not_ended", folder=folder.path.name, pid=kept and kept.pid)
+                return
+        await asyncio.to_thread(folder.remove)
+
+    @property
+    def is_awaiting(self) -> bool:
+        """True while drivers of an earlier server are awaited: nobody knows yet which queries run."""
+        return any(driver.is_returning for driver in self._drivers.values())
+
     def _take(self, pool: ComputePool) -> DriverLaunch | None:
-        """Return a warm process with the resources of a pool; None if there is none."""
+        """Return a warm process with the resources of a pool; None if there is none, or if the pool must wait."""
+        if self._elsewhere.get(pool.id, ("", 0.0))[1] > time.monotonic():
+            return None
         given = pool_resources(pool, self._settings)
         taken = (standby.take(given) for standby in self._standbys)
         return next((launch for launch in taken if launch is not None), None)
@@ -183,10 +248,10 @@ class Drivers:
                 self._end(driver, "pool_suspended" if suspends else "pool_stopped")
 
     async def stop(self) -> None:
-        """End them all."""
+        """End them all, except for those that outlive the server."""
         await asyncio.gather(*(standby.stop() for standby in self._standbys))
         await asyncio.gather(*self._ending.values())
-        await asyncio.gather(*(driver.stop() for driver in self._drivers.values()))
+        await asyncio.gather(*(driver.stop(leave=True) for driver in self._drivers.values()))
         if self._port is not None:
             await self._port.close()
 

@@ -48,6 +48,7 @@ from headrace.engine.protocol import (
     QueryStarted,
     QueryWaits,
     Ready,
+    Resumed,
     Rows,
 )
 from headrace.engine.results import ResultChannel
@@ -131,7 +132,7 @@ class Engine:
         if self._lineage is not None:
             self._lineage.start()
         self._warn_of_memory()
-        self._drivers.start()
+        await self._drivers.start()
         self._supervisor.start()
         self._chores = [asyncio.create_task(self._purge_always(), name="purge views")]
         self._chores.append(asyncio.create_task(self.alerts.run(), name="alerts"))
@@ -151,7 +152,8 @@ class Engine:
                 log.warning("pools_beyond_memory", reason=error.message, hint=error.hint)
 
     async def stop(self) -> None:
-        """End all processes in order. The desired states of the queries stay in the catalog, so that the next start continues them."""
+        """End all processes in order, except for drivers that outlive the server. The desired states of the queries stay in the catalog, so
+        that the next start continues them."""
         self._stopping.set()
         for chore in self._chores:
             chore.cancel()
@@ -380,6 +382,8 @@ class Engine:
         match message:
             case Ready():
                 self._supervisor.wake()
+            case Resumed():
+                self._supervisor.driver_taken_over(connection.pool, message.queries)
             case QueryStarted():
                 if self._interactive.knows(message.query_id):
                     self._interactive.query_started(message.query_id)

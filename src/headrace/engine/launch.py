@@ -27,6 +27,7 @@ from headrace.engine.protocol import (
     FRAME_HEADER,
     Message,
     Ready,
+    Resumed,
     decode_message,
 )
 from headrace.engine.sizes import Resources
@@ -50,16 +51,19 @@ A limit by the clock alone would end every start on a machine that is slow enoug
 """
 
 
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
 class Launch(Protocol):
     """A driver: a process on this machine (`DriverLaunch`), or a pod (`kubernetes.launch.PodLaunch`).
 
-    `connected` is its connection, once it has one, from `start` on. `ready` is the message of a driver that was warm before a pool took it
-    over.
+    A process on a cluster may outlive its server: `outliving.OutlivingLaunch`. `connected` is its connection, once it has one, from `start`
+    on. `ready` is the message of a driver that was ready before: it was warm, or ran for a server that has ended.
     """
 
     log: Path
-    ready: Ready | None
-    connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+    ready: Ready | Resumed | None
+    connected: asyncio.Future[Streams]
 
     async def start(self, *, warm_up: bool) -> None:
         """Start it. Raises OSError or HeadraceError, and then leaves nothing."""
@@ -75,6 +79,10 @@ class Launch(Protocol):
 
     async def end(self) -> None:
         """End it and everything that it started, and remove what it leaves, except for the log."""
+        ...
+
+    async def leave(self) -> None:
+        """Leave it to the next server, if it outlives this one; else as `end`."""
         ...
 
     def failure(self) -> str | None:
@@ -106,8 +114,8 @@ class DriverLaunch:
         self._server: asyncio.Server | None = None
         self._log_start = 0
         self.log = log_file(settings, name, log_name)
-        self.ready: Ready | None = None
-        self.connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+        self.ready: Ready | Resumed | None = None
+        self.connected: asyncio.Future[Streams]
 
     async def start(self, *, warm_up: bool) -> None:
         """Start the process. Raises OSError, and then leaves nothing."""
@@ -128,15 +136,7 @@ class DriverLaunch:
 
     async def stalled(self) -> str:
         """Return the reason when the process and its descendants have stood still for too long."""
-        idle_s = CLUSTER_READY_IDLE_S if self._given.target.is_cluster else READY_IDLE_S
-        used_s = 0.0
-        while True:
-            await asyncio.sleep(idle_s)
-            before_s, used_s = used_s, _processor_s(self.process.pid)
-            if used_s - before_s < READY_IDLE_CPU_S:
-                return (
-                    f"the driver was not ready, and had done nothing for {idle_s:.0f} s; see {self.log.name}"
-                )
+        return await stalled(self.process.pid, self._given, self.log)
 
     async def end(self) -> None:
         """End the process and everything that it started, and remove its files except for the log."""
@@ -156,6 +156,10 @@ class DriverLaunch:
         if self.connected.done() and not self.connected.cancelled():
             self.connected.result()[1].close()
         await self._remove()
+
+    async def leave(self) -> None:
+        """End the process, which does not outlive its server."""
+        await self.end()
 
     def take_over(self, pool: str) -> None:
         """Let the process belong to another pool: what it logs from now on is in the log of the pool."""
@@ -189,18 +193,10 @@ class DriverLaunch:
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
-                env=self._environment(),
+                env=environment(settings, self._given),
             )
         log.info("driver_started", pool=self._name, pid=process.pid)
         return process
-
-    def _environment(self) -> dict[str, str]:
-        """Return our environment without secrets, but with those of a cluster and of a bucket of checkpoints, since a command line can be
-        read by everybody."""
-        inherited = {name: value for name, value in os.environ.items() if name not in SECRETS}
-        secret = self._settings.spark_secret
-        bucket = login(self._settings).variables() if self._given.place.is_remote else {}
-        return inherited | bucket | ({"HEADRACE_SPARK_SECRET": secret.get_secret_value()} if secret else {})
 
     def _socket_folder(self) -> Path:
         """Return a new folder that only this user may enter, with a path short enough for a socket in it."""
@@ -216,6 +212,30 @@ class DriverLaunch:
         shutil.rmtree(self._socket, ignore_errors=True)
         if self._scratch != Path():
             await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+
+async def stalled(pid: int, given: Resources, file: Path) -> str:
+    """Return the reason when a process and its descendants have stood still for too long; `file` is its log."""
+    idle_s = CLUSTER_READY_IDLE_S if given.target.is_cluster else READY_IDLE_S
+    used_s = 0.0
+    while True:
+        await asyncio.sleep(idle_s)
+        before_s, used_s = used_s, _processor_s(pid)
+        if used_s - before_s < READY_IDLE_CPU_S:
+            return f"the driver was not ready, and had done nothing for {idle_s:.0f} s; see {file.name}"
+
+
+def environment(settings: Settings, given: Resources) -> dict[str, str]:
+    """Return our environment without secrets, but with `driver_secrets`, since a command line can be read by everybody."""
+    inherited = {name: value for name, value in os.environ.items() if name not in SECRETS}
+    return inherited | driver_secrets(settings, given)
+
+
+def driver_secrets(settings: Settings, given: Resources) -> dict[str, str]:
+    """Return the variables with the secrets of a cluster and of a bucket of checkpoints."""
+    bucket = login(settings).variables() if given.place.is_remote else {}
+    secret = settings.spark_secret
+    return bucket | ({"HEADRACE_SPARK_SECRET": secret.get_secret_value()} if secret else {})
 
 
 def driver_options(

@@ -23,6 +23,7 @@ from headrace.engine.protocol import (
     PoolSlots,
     QueryProgress,
     Ready,
+    Resumed,
     Rows,
     Shutdown,
     encode_frame,
@@ -78,7 +79,8 @@ class DriverProcess:
     though `stop` was not called, after which it is started again with back-off, unless it has refused the server's settings. `given` is
     what each run of it gets, and `command` what to run in place of the real driver. `warm_up` says of each new process whether it should
     be warm before it takes queries. `standby` returns a process that is warm already, None if there is none. `new_launch` returns each
-    new run, if it is no process on this machine, and `end_timeout_s` is how long one may take to end.
+    new run, if it is not one that ends with the server, and `end_timeout_s` is how long one may take to end. A run that is ready `outlives`
+    the server, or does not; `returns` is true while the driver of an earlier server lives and may be taken over.
     """
 
     def __init__(
@@ -94,6 +96,8 @@ class DriverProcess:
         standby: Callable[[], DriverLaunch | None] = lambda: None,
         new_launch: Callable[[], Launch] | None = None,
         end_timeout_s: float = 2 * KILL_TIMEOUT_S + REMOVE_TIMEOUT_S,
+        outlives: bool = False,
+        returns: Callable[[], bool] = lambda: False,
     ) -> None:
         self.pool = pool
         self.state = PoolState.STOPPED
@@ -108,13 +112,17 @@ class DriverProcess:
         self._end_timeout_s = end_timeout_s
         self._warm_up = warm_up
         self._standby = standby
+        self._outlives = outlives
+        self._returns = returns
+        self.is_returning = returns()
+        """True while the driver of an earlier server is awaited, with queries that run."""
         self._life: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self._ready_at = 0.0
         self._worked = False
         self.refused = False
         """True while the process is not tried again, since it cannot start with the server's settings."""
-        self._stopping = False
+        self._stopping = self._leaving = False
         self._killed = asyncio.Event()
         self._kill_reason = ""
         self._connection: Connection | None = None
@@ -160,13 +168,15 @@ class DriverProcess:
         if self.ready:
             self._end_run(reason)
 
-    async def stop(self) -> None:
-        """End the process for good: by a message, then SIGTERM, then SIGKILL."""
+    async def stop(self, *, leave: bool = False) -> None:
+        """End the process for good: by a message, then SIGTERM, then SIGKILL. With `leave`, one that outlives the server runs on."""
+        # A driver that is not ready yet has no queries.
+        self._leaving = leave and self._outlives and (self.ready or self.is_returning)
         self._stopping = True
         self.state, self.message = PoolState.STOPPING, None
         if self._life is not None:
             # A driver that is not ready yet does not listen.
-            if self._ready.is_set() and self.send(Shutdown()):
+            if not self._leaving and self._ready.is_set() and self.send(Shutdown()):
                 await asyncio.wait({self._life}, timeout=STOP_TIMEOUT_S)
             # Not cancelled but asked, so that it ends and removes whatever there still is.
             self._end_run("the server is being stopped")
@@ -191,6 +201,7 @@ class DriverProcess:
                 reason = f"the driver process could not be started: {error}"
             except HeadraceError as error:
                 reason = f"{error.message}. {error.hint}" if error.hint else error.message
+            self.is_returning = self._returns()
             up_s = time.monotonic() - self._ready_at if self._ready.is_set() else 0.0
             self._ready.clear()
             if self._stopping:
@@ -231,7 +242,7 @@ class DriverProcess:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
-            await asyncio.shield(launch.end())
+            await asyncio.shield(launch.leave() if self._leaving else launch.end())
 
     async def _watch(self, launch: Launch) -> str:
         exited = asyncio.create_task(launch.wait())
@@ -279,11 +290,17 @@ class DriverProcess:
         if isinstance(message, PoolSlots):
             self.slots = message
             return
-        if isinstance(message, Ready):
+        if isinstance(message, Ready | Resumed):
             self.state, self.message = PoolState.RUNNING, None
             self._ready_at = time.monotonic()
             self._ready.set()
-            log.info("driver_ready", pool=self.pool, start_ms=message.start_ms, spark=message.spark_version)
+            self.is_returning = False
+            if isinstance(message, Ready):
+                log.info(
+                    "driver_ready", pool=self.pool, start_ms=message.start_ms, spark=message.spark_version
+                )
+            else:
+                log.info("driver_taken_over", pool=self.pool, pid=message.pid, queries=len(message.queries))
         elif isinstance(message, QueryProgress | Rows):
             self._worked = True
         self._on_message(connection, message, payload)

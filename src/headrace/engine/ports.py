@@ -26,6 +26,11 @@ class Pools(Protocol):
         """Return the process of a pool, started if it is not; `ready` tells if it accepts queries. Raises UserError 3D023, 3E004."""
         ...
 
+    @property
+    def is_awaiting(self) -> bool:
+        """True while drivers of an earlier server are awaited: nobody knows yet which queries run."""
+        ...
+
     def target(self, name: str) -> Target:
         """Return the target of the plans that run in a pool. Raises UserError 3D023, 3E004."""
         ...

@@ -1,7 +1,8 @@
 """The messages between the control plane and a compute pool's Spark driver, and how they cross the process border.
 
 Transport: the server listens, the driver connects: to a Unix socket for each pool, or from another machine to the server's port for
-drivers, with TLS and a first frame `Authenticate`. A frame is two big-endian unsigned 32-bit lengths
+drivers, with TLS and a first frame `Authenticate`. A driver that outlives its server connects to the next one in the same way
+(docs/adr/0096). A frame is two big-endian unsigned 32-bit lengths
 (JSON, payload), the JSON of one message, and the payload (bytes; most messages have none). Both sides see the other's death as the end
 of the socket. The driver waits for an `Ack` of each `Rows` and `ApplyView`: that wait is the back-pressure and the commit.
 """
@@ -96,6 +97,14 @@ class Shutdown(_Message):
     type: Literal["shutdown"] = "shutdown"
 
 
+class TakeOver(_Message):
+    """The first frame of a server to a driver that has lost its server; answered by `Resumed`, or by `Refused` if the driver has followed a
+    server with this epoch or a later one."""
+
+    type: Literal["take_over"] = "take_over"
+    epoch: int
+
+
 class Ack(_Message):
     """Answer to the `Rows` or `ApplyView` of that `sequence`; `error` ends the query, `stop` ends it without one."""
 
@@ -115,6 +124,32 @@ class Ready(_Message):
     pid: int
     spark_version: str
     start_ms: int
+
+
+class RunningState(BaseModel):
+    """A continuous query of a driver that is taken over: whether Spark runs it, and whether the driver is stopping it."""
+
+    query_id: str
+    generation: int
+    is_started: bool
+    is_stopping: bool = False
+
+
+class Resumed(_Message):
+    """The driver follows the server that takes it over, with these continuous queries; the first message after `TakeOver`. The ends of
+    queries that nobody has received follow."""
+
+    type: Literal["resumed"] = "resumed"
+    pid: int
+    spark_version: str
+    queries: list[RunningState]
+
+
+class Refused(_Message):
+    """The driver does not follow a server that takes it over: it has followed one with this epoch."""
+
+    type: Literal["refused"] = "refused"
+    epoch: int
 
 
 class PoolSlots(_Message):
@@ -243,7 +278,7 @@ class QueryEnded(_Message):
 
 
 class Authenticate(_Message):
-    """The first frame of a driver on another machine: the token that the server has created for it."""
+    """The first frame of a driver on another machine, and of one that outlives its server: the token that the server has created for it."""
 
     type: Literal["authenticate"] = "authenticate"
     token: str = Field(repr=False)
@@ -291,9 +326,12 @@ Message = Annotated[
     | CopyCheckpoint
     | ReleaseQuery
     | Shutdown
+    | TakeOver
     | Ack
     | Authenticate
     | Ready
+    | Resumed
+    | Refused
     | PoolSlots
     | QueryStarted
     | QueryWaits

@@ -11,7 +11,7 @@ import datetime
 import json
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,6 +42,7 @@ from headrace.engine.protocol import (
     QueryProgress,
     QueryStarted,
     QueryWaits,
+    RunningState,
     StartQuery,
     StopQuery,
 )
@@ -53,6 +54,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 CATALOG_RETRY_S = 1.0
+_ENDED = (QueryState.QUEUED, QueryState.STOPPED, QueryState.ERRORED, QueryState.TERMINATED)
 COMPLETE = "it is complete: all rows of its tables are written"
 """Message of a query that has ended by itself."""
 
@@ -232,6 +234,33 @@ class Supervisor:
             # Else the driver ends all its queries because the server ends: none has failed, and none is done.
             self._enqueue(lambda: self._ended(message))
 
+    def driver_taken_over(self, pool: str, queries: Collection[RunningState]) -> None:
+        """Note the queries that run in the driver of an earlier server. Those that must not run so are stopped at the next reconciliation,
+        as if this server had started them; a query that the catalog does not know, or of another pool, at once."""
+        for state in queries:
+            query = self._unfinished(state.query_id)
+            if query is None or query.compute_pool != pool:
+                self._send_stop(pool, state.query_id)
+                continue
+            record = self._records.setdefault(query.id, _Record())
+            run = record.run = _Run(state.generation, pool, RunSpans(query.id, _described(query)))
+            is_same = state.generation == query.generation and query.actual_state not in _ENDED
+            log.info("query_taken_over", query_id=query.id, generation=state.generation, same=is_same)
+            if state.is_stopping:
+                run.stop_by = time.monotonic() + self._settings.stop_timeout_ms / 1000
+            elif not is_same:
+                self._stop(query.id, run)
+            elif state.is_started and query.actual_state is QueryState.RUNNING:
+                run.spans.started()
+            elif state.is_started:
+                self.query_started(QueryStarted(query_id=query.id, generation=state.generation))
+        self.wake()
+
+    def _send_stop(self, pool: str, query_id: str) -> None:
+        driver = self._pools.find(pool)
+        if driver is not None:
+            driver.send(StopQuery(query_id=query_id))
+
     def driver_ended(self, pool: str, reason: str) -> None:
         """Restart every query of the pool with the pool: only one of them can have caused the end."""
         self._enqueue(lambda: self._lost(pool, reason))
@@ -388,7 +417,8 @@ class Supervisor:
                     await self._woken.wait()
 
     async def _reconcile_all(self) -> None:
-        for known in self._catalog.unfinished_queries():
+        # While drivers of an earlier server are awaited, nobody knows which queries run.
+        for known in [] if self._pools.is_awaiting else self._catalog.unfinished_queries():
             # What was written or heard since comes first.
             query = self._unfinished(known.id)
             if query is None or self._events:
@@ -524,12 +554,7 @@ class Supervisor:
             await self._failed(query, record, error.domain, error.text(), sqlstate=error.state.value)
             return
         if driver.send(message):
-            described: dict[str, str | int | float] = {
-                "headrace.query.kind": query.kind.name,
-                "headrace.query.version": query.version,
-                "headrace.query.generation": query.generation,
-            }
-            record.run = _Run(query.generation, query.compute_pool, RunSpans(query.id, described))
+            record.run = _Run(query.generation, query.compute_pool, RunSpans(query.id, _described(query)))
             record.plan, record.observed = message.plan, Observations()
             self._on_state(query, QueryState.STARTING, None)
 
@@ -655,6 +680,15 @@ class Supervisor:
                 return await asyncio.to_thread(write)
             except ExternalError:
                 await asyncio.sleep(CATALOG_RETRY_S)
+
+
+def _described(query: Query) -> dict[str, str | int | float]:
+    """Return the attributes of the spans of a run."""
+    return {
+        "headrace.query.kind": query.kind.name,
+        "headrace.query.version": query.version,
+        "headrace.query.generation": query.generation,
+    }
 
 
 def _is_end_of(message: QueryEnded, run: _Run) -> bool:

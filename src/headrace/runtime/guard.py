@@ -8,8 +8,10 @@ that started the process, and a server starts processes from threads that come a
 A file of a lease has a time of the monotonic clock. If that passes, whatever the parent does, the guard and the
 command are killed at once: another server may start the same queries then (docs/adr/0086).
 
-Run as a script, without this package: ``python -I -S guard.py GRACE_SECONDS LEASE COMMAND …``, where LEASE is
-empty without such a file. Standard library only.
+A command that outlives its parent ends by its lease only: it renews the lease itself while it has a parent (docs/adr/0096).
+
+Run as a script, without this package: ``python -I -S guard.py GRACE_SECONDS LEASE PARENT COMMAND …``, where LEASE is
+empty without such a file, and PARENT is ``outlived`` or ``watched``. Standard library only.
 """
 
 from __future__ import annotations
@@ -29,17 +31,20 @@ from types import FrameType
 _PR_SET_PDEATHSIG = 1
 _REQUESTS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LEASE_INTERVAL_S = 0.25
+_OUTLIVED, _WATCHED = "outlived", "watched"
 
 
-def guarded(command: Sequence[str], *, grace_s: float, lease: Path | None = None) -> list[str]:
+def guarded(
+    command: Sequence[str], *, grace_s: float, lease: Path | None = None, outlives: bool = False
+) -> list[str]:
     """Return the command line that runs `command` under a guard; start it with ``stdin=PIPE``, keep the pipe open.
 
     After SIGTERM, or when the pipe closes, `command` has `grace_s` seconds to end. When the time in the file `lease` has passed, it is
-    killed with its process group; start it in a session of its own.
+    killed with its process group; start it in a session of its own. With `outlives`, the pipe is not watched.
     """
     return [
         *(sys.executable, "-I", "-S", str(Path(__file__).resolve())),
-        *(str(grace_s), str(lease or "")),
+        *(str(grace_s), str(lease or ""), _OUTLIVED if outlives else _WATCHED),
         *command,
     ]
 
@@ -60,7 +65,7 @@ def _is_over(lease: str) -> bool:
     return time.monotonic() > float(deadline)
 
 
-def _main(grace_s: float, lease: str, command: list[str]) -> int:
+def _main(grace_s: float, lease: str, parent: str, command: list[str]) -> int:
     # A request that comes before the handlers below stand waits for them: it would end the guard alone, and
     # the command at once.
     signal.pthread_sigmask(signal.SIG_BLOCK, _REQUESTS)
@@ -93,7 +98,8 @@ def _main(grace_s: float, lease: str, command: list[str]) -> int:
     for number in _REQUESTS:
         signal.signal(number, on_signal)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _REQUESTS)
-    threading.Thread(target=watch_parent, daemon=True).start()
+    if parent == _WATCHED:
+        threading.Thread(target=watch_parent, daemon=True).start()
     if lease:
         threading.Thread(target=watch_lease, daemon=True).start()
     code = child.wait()
@@ -102,4 +108,4 @@ def _main(grace_s: float, lease: str, command: list[str]) -> int:
 
 if __name__ == "__main__":
     # os._exit: the watching thread sits in a read that ends only with the process.
-    os._exit(_main(float(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    os._exit(_main(float(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]))

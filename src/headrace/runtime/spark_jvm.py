@@ -41,12 +41,14 @@ def spark_jvm(
     options: Sequence[str] = (),
     jars: Sequence[Path] = (),
     ended: Callable[[int], None] | None = None,
+    inherited: Sequence[int] = (),
 ) -> Iterator[None]:
     """Start a JVM for the Spark session that is created in this block; it ends with this process.
 
     `memory_mb` is its heap in MiB, `jars` are further ones on its class path. `ended` is called from a thread, with the exit code (a
-    signal's is negative), when the JVM has ended though nobody called `kill_spark_jvm`. Raises InternalError when it does
-    not come up, UserError if that is due to HEADRACE_JAVA_OPTIONS, and what `jars`, `extension_jar` and `java_runtime` raise.
+    signal's is negative), when the JVM has ended though nobody called `kill_spark_jvm`. The JVM keeps the descriptors `inherited` open.
+    Raises InternalError when it does not come up, UserError if that is due to HEADRACE_JAVA_OPTIONS, and what `jars`, `extension_jar` and
+    `java_runtime` raise.
     """
     # Half of a start is loading and verifying some 15,000 classes of Spark; from an archive they are mapped into memory. A start
     # without one works too, only slower, so that an archive is optional.
@@ -56,7 +58,9 @@ def spark_jvm(
         connection_file = Path(folder, "connection")
         paths = {"SPARK_HOME": str(pyspark_folder()), "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection_file)}
         command = _command(memory_mb, [*shared, *options], _GATEWAY, jars=jars)
-        process = subprocess.Popen(command, env={**os.environ, **paths}, stdin=subprocess.PIPE)
+        process = subprocess.Popen(
+            command, env={**os.environ, **paths}, stdin=subprocess.PIPE, pass_fds=inherited
+        )
         _STARTED.append(process)
         port, secret = _connection(process, connection_file, options)
     if ended is not None:

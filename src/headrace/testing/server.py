@@ -38,7 +38,8 @@ class ServerProcess:
         self.token = token
         self.patience = patience
         self.url = ""
-        self._environment = {**environment, "HEADRACE_TOKEN": token}
+        # Nothing outlives a test, unless that is what it tests.
+        self._environment = {"HEADRACE_DRIVER_ORPHAN_S": "0", **environment, "HEADRACE_TOKEN": token}
         self._port = 0
         self._guard: subprocess.Popen[str] | None = None
 

@@ -55,6 +55,24 @@ def _wait_until_gone(process: psutil.Process) -> None:
         time.sleep(0.02)
 
 
+def test_a_command_that_outlives_its_parent_ends_with_its_lease(tmp_path: Path) -> None:
+    lease = tmp_path / "lease"
+    lease.write_bytes(struct.pack("d", 1e18))
+    command = guarded([sys.executable, "-c", SAYS_ITS_PID], grace_s=600, lease=lease, outlives=True)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as guard:
+        assert guard.stdout is not None
+        assert guard.stdin is not None
+        process = psutil.Process(int(guard.stdout.readline()))
+        guard.stdin.close()
+        with pytest.raises(subprocess.TimeoutExpired):
+            guard.wait(0.5)
+        lease.write_bytes(struct.pack("d", 1.0))
+        assert guard.wait(60) == -9
+        _wait_until_gone(process)
+
+
 def test_the_command_ends_when_the_pipe_closes() -> None:
     with _running(SAYS_ITS_PID) as (guard, command):
         assert guard.stdin is not None

@@ -17,6 +17,7 @@ from headrace.core.errors import HeadraceError, UserError
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.connections import TlsStream, connect_locally, connect_securely
 from headrace.engine.driver.options import DriverOptions
+from headrace.engine.driver.outliving import OutlivingChannel, hold_lock
 from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED, Ready
 from headrace.runtime.spark_jvm import kill_spark_jvm
 
@@ -47,8 +48,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminate)
     serving = threading.Event()
+    channel: Channel
     try:
-        if arguments.socket is not None:
+        if options.outlive is not None:
+            channel = OutlivingChannel(arguments.socket.resolve(), options.outlive)
+        elif arguments.socket is not None:
             channel = Channel(connect_locally(arguments.socket.resolve()))
         else:
             stream = connect_securely(arguments.server, arguments.credentials)
@@ -68,7 +72,8 @@ def _serve(channel: Channel, options: DriverOptions, started: float, serving: th
     service: DriverService | None = None
     stopping = False
     try:
-        session = start_session(options, jvm_ended=_end_with_jvm)
+        inherited = [hold_lock(options.outlive)] if options.outlive is not None else []
+        session = start_session(options, jvm_ended=_end_with_jvm, inherited=inherited)
         if options.warm_up:
             warm_up(session, options.work_dir)
         service = DriverService(session, channel, options)

@@ -71,6 +71,11 @@ class RunningApplication:
         ]
 
     @property
+    def is_interactive(self) -> bool:
+        """False: an application has no reader."""
+        return False
+
+    @property
     def reported(self) -> bool:
         """True if the end was reported to the server."""
         return self._reported
@@ -112,6 +117,11 @@ class RunningApplication:
         """Check the stores of each part, as for a query."""
         for part in self._parts:
             part.look_at_stores(watch)
+
+    def report_again(self) -> None:
+        """Report which parts make no progress, to a server that does not know it yet."""
+        for part in self._parts:
+            part.report_again()
 
     def limit_planning(self) -> None:
         """Limit the planning of each part, which has its own time."""

@@ -67,12 +67,14 @@ class Channel:
         """Send the message of `make` for a new sequence, and wait for its Ack. Return an Ack with `stop` if `stopped` is set first."""
         sequence = next(self._sequences)
         answer = self._waiting[sequence] = _Answer()
+        # That of the connection, which may be followed by another one.
+        closed = self._closed
         try:
             self.send(make(sequence), payload)
             while not answer.arrived.wait(0.05):
                 if stopped.is_set():
                     return Ack(sequence=sequence, stop=True)
-                if self._closed.is_set():
+                if closed.is_set():
                     raise ChannelClosedError
             return answer.ack or Ack(sequence=sequence, stop=True)
         finally:

@@ -10,6 +10,16 @@ from headrace.engine.kubernetes.pods import PodOptions
 from headrace.engine.pool_properties import Cluster
 
 
+class Outlive(BaseModel):
+    """Options of a driver that outlives its server: `engine.driver_folder` describes the folder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    folder: Path
+    epoch: int = Field(description="The epoch of the server that has started the driver.")
+    orphan_s: float = Field(description="Seconds for which the driver waits for its next server.")
+
+
 class DriverOptions(BaseModel):
     """The options; times are milliseconds."""
 
@@ -29,6 +39,7 @@ class DriverOptions(BaseModel):
     executors_timeout_ms: int = Field(
         120_000, description="The longest wait for the executors of a standalone cluster."
     )
+    outlive: Outlive | None = Field(None, description="Without, the driver ends with its server.")
     pods: PodOptions | None = Field(None, description="Facts about the driver's pod, on Kubernetes.")
     checkpoints: str | None = Field(
         None,

@@ -124,6 +124,11 @@ class RunningQuery:
         return self._start.generation
 
     @property
+    def is_interactive(self) -> bool:
+        """True if it has a reader, with whom it ends."""
+        return self._start.plan.sink.step == "write_results"
+
+    @property
     def was_started(self) -> bool:
         """True if its start has been requested of Spark."""
         return self._was_started
@@ -198,6 +203,11 @@ class RunningQuery:
             if waits.reason != self._waiting_reason:
                 self._waiting_reason = waits.reason
                 self._channel.send(waits)
+
+    def report_again(self) -> None:
+        """Report why the query makes no progress, if it makes none, to a server that does not know it yet."""
+        with self._lock:
+            self._waiting_reason = None
 
     def copy_checkpoint(self, target: Path, *, hold: bool) -> Border:
         """Copy the checkpoint between two batches into a folder that does not exist. The query waits meanwhile, and with `hold` until it

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from headrace.engine.driver.application import RunningApplication
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.elastic import ElasticExecutors
 from headrace.engine.driver.options import DriverOptions
+from headrace.engine.driver.outliving import OutlivingChannel
 from headrace.engine.driver.query import RunningQuery
 from headrace.engine.driver.stores import StoreWatch
 from headrace.engine.protocol import (
@@ -29,6 +31,8 @@ from headrace.engine.protocol import (
     PoolSlots,
     QueryEnded,
     ReleaseQuery,
+    Resumed,
+    RunningState,
     Shutdown,
     StartQuery,
     StopQuery,
@@ -40,7 +44,8 @@ Running = RunningQuery | RunningApplication
 
 
 class DriverService:
-    """Queries of a driver. `run` returns at the server's request, or when the connection to the server is closed."""
+    """Queries of a driver. `run` returns at the server's request, or when the connection to the server is closed and no other server
+    takes the driver over."""
 
     def __init__(self, session: SparkSession, channel: Channel, options: DriverOptions) -> None:
         self._session = session
@@ -48,6 +53,11 @@ class DriverService:
         self._options = options
         self._queries: dict[str, Running] = {}
         self._lock = threading.Lock()
+        self._slots: PoolSlots | None = None
+        self._held: set[str] = set()
+        """Queries that the server has asked to hold between two batches."""
+        self._stopping: set[str] = set()
+        """Queries that are to end, by request or because their server has ended."""
         self._elastic = (
             ElasticExecutors(session, options.cluster, options)
             if options.cluster is not None and options.cluster.executors_max is not None
@@ -55,15 +65,50 @@ class DriverService:
         )
 
     def run(self) -> bool:
-        """Serve until the end. Return True if the server requested the end, False if the connection ended."""
+        """Serve until the end. Return True if the queries are to be stopped, False if nothing that they do has an effect any more."""
         threading.Thread(target=self._report, name="progress", daemon=True).start()
         if self._elastic is not None:
             self._elastic.start()
-        for message in self._channel.messages():
-            if isinstance(message, Shutdown):
+        while True:
+            for message in self._channel.messages():
+                if isinstance(message, Shutdown):
+                    return True
+                self._handle(message)
+            if not isinstance(self._channel, OutlivingChannel):
+                return False
+            self._abandon()
+            if not self._channel.rejoin(self._resumed):
                 return True
-            self._handle(message)
-        return False
+            self._slots = None
+            for query in self._running():
+                query.report_again()
+
+    def _abandon(self) -> None:
+        """Stop the queries that cannot go on without the server that has ended: those of readers, and those that it has held between two
+        batches, whose next version may have a copy of this checkpoint already."""
+        for query in self._running():
+            if query.is_interactive or query.id in self._held:
+                self._stopping.add(query.id)
+                threading.Thread(target=query.stop, name=f"stop-{query.id}", daemon=True).start()
+        self._held.clear()
+
+    def _resumed(self, ended: Collection[QueryEnded]) -> Resumed:
+        """Describe the continuous queries to a server that takes the driver over; `ended` are those of whose ends no server has heard."""
+        running = [query for query in self._running() if not query.is_interactive]
+        generations = {end.query_id: end.generation for end in ended} | {
+            query.id: query.generation for query in running
+        }
+        started = {query.id for query in running if query.was_started}
+        states = [
+            RunningState(
+                query_id=query_id,
+                generation=generation,
+                is_started=query_id in started,
+                is_stopping=query_id in self._stopping,
+            )
+            for query_id, generation in generations.items()
+        ]
+        return Resumed(pid=os.getpid(), spark_version=self._session.version, queries=states)
 
     def stop_all(self, timeout: float) -> None:
         """Stop every query, at most `timeout` seconds long."""
@@ -80,6 +125,8 @@ class DriverService:
         elif isinstance(message, StopQuery):
             self._stop(message.query_id)
         elif isinstance(message, CopyCheckpoint):
+            if message.hold:
+                self._held.add(message.query_id)
             threading.Thread(
                 target=self._copy, args=(message,), name=f"copy-{message.query_id}", daemon=True
             ).start()
@@ -90,6 +137,8 @@ class DriverService:
 
     def _start(self, message: StartQuery) -> None:
         query = self._made(message)
+        self._held.discard(message.query_id)
+        self._stopping.discard(message.query_id)
         with self._lock:
             earlier = self._queries.get(message.query_id)
             if earlier is not None and earlier.generation >= message.generation and not earlier.reported:
@@ -104,6 +153,7 @@ class DriverService:
     def _stop(self, query_id: str) -> None:
         with self._lock:
             query = self._queries.get(query_id)
+            self._stopping = {each for each in self._stopping if each in self._queries} | {query_id}
         if query is None:
             self._channel.send(QueryEnded(query_id=query_id, generation=0))
             return
@@ -119,6 +169,7 @@ class DriverService:
             self._channel.send(answer)
 
     def _release(self, query_id: str) -> None:
+        self._held.discard(query_id)
         with self._lock:
             query = self._queries.get(query_id)
         if query is not None:
@@ -135,12 +186,12 @@ class DriverService:
 
     def _report(self) -> None:
         interval = self._options.progress_interval_ms / 1000
-        watch, slots = StoreWatch(), None
+        watch = StoreWatch()
         while True:
             time.sleep(interval)
             if not self._options.spark_master.startswith("local"):
                 try:
-                    slots = self._report_slots(slots)
+                    self._report_slots()
                 except ChannelClosedError:
                     return
             for query in self._running():
@@ -161,16 +212,16 @@ class DriverService:
             return self._elastic.requested
         return self._options.cluster.executors if self._options.cluster is not None else None
 
-    def _report_slots(self, before: PoolSlots | None) -> PoolSlots:
+    def _report_slots(self) -> None:
         """Report the slots of the cluster's executors if they have changed. End the process if the master has ended the application."""
         slots = cluster.slots(self._session, self._options, self._requested())
         if slots is None:
             logger.error("%sthe Spark cluster has ended the application of the compute pool", DRIVER_FAILED)
             sys.stderr.flush()
             os._exit(1)
-        if slots != before:
+        if slots != self._slots:
+            self._slots = slots
             self._channel.send(slots)
-        return slots
 
 
 def _copied(query: Running, message: CopyCheckpoint) -> dict[str, object]:

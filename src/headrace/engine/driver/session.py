@@ -11,7 +11,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,14 @@ class _DriverContext(SparkContext):
         return self._jvm.org.apache.spark.headrace.DriverContext.start(jconf)  # type: ignore[union-attr]
 
 
-def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | None = None) -> SparkSession:
-    """Start a JVM and return a session in it; `jvm_ended` is called if the JVM ends by itself: see `runtime.spark_jvm`.
+def start_session(
+    options: DriverOptions,
+    *,
+    jvm_ended: Callable[[int], None] | None = None,
+    inherited: Sequence[int] = (),
+) -> SparkSession:
+    """Start a JVM and return a session in it. `jvm_ended` is called if the JVM ends by itself, and `inherited` are file descriptors that it
+    keeps open: see `runtime.spark_jvm`.
 
     Raises HeadraceErrors of `runtime` when Java or a jar is missing.
     """
@@ -131,7 +137,13 @@ def start_session(options: DriverOptions, *, jvm_ended: Callable[[int], None] | 
     folders = [f"-Djava.io.tmpdir={temporary}", f"-Dderby.system.home={temporary}"]
     java_options = [*folders, *options.java_options.split()]
     jvm_jars = bucket.class_path(options)
-    with spark_jvm(memory_mb=options.driver_memory_mb, options=java_options, jars=jvm_jars, ended=jvm_ended):
+    with spark_jvm(
+        memory_mb=options.driver_memory_mb,
+        options=java_options,
+        jars=jvm_jars,
+        ended=jvm_ended,
+        inherited=inherited,
+    ):
         if not is_local and options.pods is None:
             cluster.check_master(conf, options)
         session = SparkSession(_DriverContext(conf=conf))

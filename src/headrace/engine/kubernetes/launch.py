@@ -31,7 +31,7 @@ from headrace.engine.kubernetes.pods import (
     trouble_of,
 )
 from headrace.engine.launch import driver_options, last_failure, log_file, rotate_log
-from headrace.engine.protocol import CERTIFICATE_FILE, TOKEN_FILE, Ready
+from headrace.engine.protocol import CERTIFICATE_FILE, TOKEN_FILE, Ready, Resumed
 from headrace.engine.sizes import Resources
 
 log = structlog.get_logger()
@@ -60,7 +60,7 @@ class PodLaunch:
         self._catalog = catalog
         self._name = pod_name(catalog, pool)
         self.log = log_file(settings, pool)
-        self.ready: Ready | None = None
+        self.ready: Ready | Resumed | None = None
         self.connected: asyncio.Future[Streams]
         self._driver: ExpectedDriver | None = None
         self._api: KubernetesApi
@@ -118,6 +118,10 @@ class PodLaunch:
         except HeadraceError as error:
             log.warning("pod_not_removed", pod=self._name, reason=error.message)
         await asyncio.to_thread(self._api.close)
+
+    async def leave(self) -> None:
+        """End the pod, which does not outlive its server."""
+        await self.end()
 
     def failure(self) -> str | None:
         """Return the reason of the end: the driver's own, or that of Kubernetes."""
