@@ -147,7 +147,11 @@ class ExpressionParser(parser.Parser):
         TokenType.SIMILAR_TO: binary_range_parser(exp.SimilarTo),
     }
     JSON_OPERATORS: ClassVar[dict[TokenType, Any]] = {}
-    BITWISE: ClassVar[dict[TokenType, Any]] = {}
+    BITWISE: ClassVar[dict[TokenType, Any]] = {
+        TokenType.AMP: exp.BitwiseAnd,
+        TokenType.PIPE: exp.BitwiseOr,
+        TokenType.CARET: exp.BitwiseXor,
+    }
 
     # -- errors
 

@@ -144,6 +144,17 @@ _NODES = frozenset(
 )
 
 
+_BITS: dict[type[exp.Expr], str] = {
+    exp.BitwiseAnd: "BITAND",
+    exp.BitwiseOr: "BITOR",
+    exp.BitwiseXor: "BITXOR",
+    exp.BitwiseNot: "BITNOT",
+    exp.BitwiseLeftShift: "SHIFTLEFT",
+    exp.BitwiseRightShift: "SHIFTRIGHT",
+}
+"""Operators that are other spellings of functions."""
+
+
 class QueryParser(ExpressionParser):
     """Reads one query from the tokens of a statement."""
 
@@ -160,9 +171,10 @@ class QueryParser(ExpressionParser):
     def parse_where(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Expr, int]:
         """Parse the condition that follows a WHERE, as `parse_query` does."""
         self._begin(source, tokens, index)
-        condition = self.parse_condition()
+        # In parentheses, so that an operator has a parent in which a function replaces it.
+        condition = exp.Paren(this=self.parse_condition())
         self._check_nodes(condition)
-        return condition, self._index
+        return condition.this, self._index
 
     def parse_source(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Expr, int]:
         """Parse one source of a FROM, as `parse_query` does: for programs that look at a query which is not complete."""
@@ -216,9 +228,13 @@ class QueryParser(ExpressionParser):
         raise cursor.error("',', a clause or the end of the query", hint=hint)
 
     def _check_nodes(self, query: exp.Expr) -> None:
+        """Raise UserError for what a query must not contain, and replace the operators of `_BITS`, which stand below `query`."""
         left: list[tuple[exp.Expr, int]] = [(query, 0)]
         while left:
             node, depth = left.pop()
+            if type(node) in _BITS:
+                operands = [node.args[name] for name in ("this", "expression") if name in node.args]
+                node = node.replace(exp.Anonymous(this=_BITS[type(node)], expressions=operands))
             left.extend((child, depth + 1) for child in node.iter_expressions())
             if depth > DEPTH_MAX:
                 raise too_deep(span_of(node))

@@ -430,6 +430,7 @@ STATEMENTS = [
     ("DROP DATABASE IF EXISTS d RESTRICT", DropIfExists),
     ("DROP DESCRIPTOR_SOURCE IF EXISTS s", DropIfExists),
     ("TEST STORE k", CheckStore),
+    ("SELECT a & 3 | ~b ^ c << 2 >> d || 'x' FROM t WHERE a & 1 = 1", SelectStatement),
     ("CAN I CREATE_QUERY", CanI),
     ("CAN ROLE analyst CREATE_QUERY", CanI),
     ('CAN ROLE "A b" SELECT ON RELATION a.b.c', CanI),
