@@ -110,8 +110,14 @@ def _check_window_input(node: TimeWindow) -> None:
         kind = relation.kind.value.upper().replace("_", " ")
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}",
-            hint="Declare a STREAM over the same entity, and apply the window to that."
+            f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}"
+            + (
+                ": its rows may move to another window after the window was closed"
+                if kind == "CHANGELOG"
+                else ""
+            ),
+            hint="GROUP BY the time, such as FLOOR(time TO HOUR), which follows each change. To count the changes themselves, declare a "
+            "STREAM over the same entity, and apply the window to that."
             if kind == "CHANGELOG"
             else None,
             span=node.span,
