@@ -210,8 +210,8 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "ORDER BY requires a bounded result, and a stream is unbounded",
-                hint="Add LIMIT n, at least 1, for the first rows at any time. Or store the query as a "
-                "MATERIALIZED VIEW, and sort a SELECT of the view.",
+                hint="ORDER BY the event time of a stream alone, ascending, returns its rows in order. Add LIMIT n, at least 1, for the "
+                "first rows at any time. Or store the query as a MATERIALIZED VIEW, and sort a SELECT of the view.",
                 span=node.keys[0].expression.span,
             )
         if isinstance(node, Limit) and (node.offset or node is not plan.root):
