@@ -430,6 +430,8 @@ STATEMENTS = [
     ("DROP DATABASE IF EXISTS d RESTRICT", DropIfExists),
     ("DROP DESCRIPTOR_SOURCE IF EXISTS s", DropIfExists),
     ("TEST STORE k", CheckStore),
+    ("TEST FUNCTION f(1, 'a')", SelectStatement),
+    ('test function "F g"()', SelectStatement),
     ("SELECT a & 3 | ~b ^ c << 2 >> d || 'x' FROM t WHERE a & 1 = 1", SelectStatement),
     ("CAN I CREATE_QUERY", CanI),
     ("CAN ROLE analyst CREATE_QUERY", CanI),

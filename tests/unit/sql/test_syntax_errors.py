@@ -61,6 +61,7 @@ SYNTAX = [
     ("SELECT a ‸#‸ b FROM t", "unexpected character '#'"),
     ("SELECT a & ‸FROM‸ t", "expected an expression, found 'FROM'"),
     ("SELECT ~ ‸FROM‸ t", "expected an expression, found 'FROM'"),
+    ("TEST FUNCTION ‸1‸ + 2", "expected the call of a function, found '1'"),
     ("LIST STORES ‸foo‸", "expected the end of the statement, found 'foo'"),
     ("‸FROBNICATE‸ x", "expected a statement, found 'FROBNICATE'"),
     ("‸a‸ + b", "expected a statement, found 'a'"),
