@@ -36,7 +36,7 @@ from headrace.sql.ast import (
 )
 from headrace.sql.cursor import Cursor
 from headrace.sql.expectations import Slot
-from headrace.sql.expression_parser import ExpressionParser
+from headrace.sql.expression_parser import ExpressionParser, without_bit_operator
 from headrace.sql.group_windows import length_ms, windowed
 from headrace.sql.lexer import Source, folded
 from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
@@ -144,17 +144,6 @@ _NODES = frozenset(
 )
 
 
-_BITS: dict[type[exp.Expr], str] = {
-    exp.BitwiseAnd: "BITAND",
-    exp.BitwiseOr: "BITOR",
-    exp.BitwiseXor: "BITXOR",
-    exp.BitwiseNot: "BITNOT",
-    exp.BitwiseLeftShift: "SHIFTLEFT",
-    exp.BitwiseRightShift: "SHIFTRIGHT",
-}
-"""Operators that are other spellings of functions."""
-
-
 class QueryParser(ExpressionParser):
     """Reads one query from the tokens of a statement."""
 
@@ -228,13 +217,11 @@ class QueryParser(ExpressionParser):
         raise cursor.error("',', a clause or the end of the query", hint=hint)
 
     def _check_nodes(self, query: exp.Expr) -> None:
-        """Raise UserError for what a query must not contain, and replace the operators of `_BITS`, which stand below `query`."""
+        """Raise UserError for what a query must not contain, and replace operators on bits below `query`."""
         left: list[tuple[exp.Expr, int]] = [(query, 0)]
         while left:
             node, depth = left.pop()
-            if type(node) in _BITS:
-                operands = [node.args[name] for name in ("this", "expression") if name in node.args]
-                node = node.replace(exp.Anonymous(this=_BITS[type(node)], expressions=operands))
+            node = without_bit_operator(node)
             left.extend((child, depth + 1) for child in node.iter_expressions())
             if depth > DEPTH_MAX:
                 raise too_deep(span_of(node))
