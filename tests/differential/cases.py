@@ -750,6 +750,11 @@ _ALL_SO_FAR = (
 )
 OVER = (
     _over("over_all", "", *_ALL_SO_FAR),
+    Case(
+        "ordered",
+        f"SELECT n, k, t FROM s WHERE {LIVE} ORDER BY t",
+        f"SELECT n, k, t FROM s WHERE {LIVE} ORDER BY ts",
+    ),
     _over("over_range", "RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW", *_ALL_SO_FAR),
     _over(
         "over_rows", "ROWS BETWEEN 3 PRECEDING AND CURRENT ROW", *_ALL_SO_FAR, "LAST_VALUE(n) OVER w AS last"

@@ -513,6 +513,12 @@ OVER = (
         _framed(_OVER_ROWS, "ROWS", 40),
         exactly_once=True,
     ),
+    Template(
+        "in_order",
+        f"SELECT k, v, t FROM s {_S} WHERE {_REAL} ORDER BY t",
+        "SELECT k, v, t FROM s",
+        exactly_once=True,
+    ),
     Template("over_two_partitions", _OVER_ALL + _STREAMED, _OVER_ALL),
     Template(
         "over_filtered",

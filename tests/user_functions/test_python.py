@@ -146,8 +146,11 @@ def escape(action, target):
         thread.join()
         return "joined"
     if action == "print":
-        print("x" * 10_000_000)
+        for _ in range(100):
+            print("x" * 10_000_000)
         return "printed"
+    if action == "pid":
+        return str(os.getpid())
     if action == "exit":
         os._exit(3)
     while action == "hang":
@@ -307,6 +310,47 @@ def test_nothing_but_its_own_is_in_reach(python: Declare, tmp_path: Path) -> Non
     assert hanging(("thread", "")) == ["joined"]
     with pytest.raises(WorkerEnded, match="not answered"):
         hanging(("hang", ""), timeout_s=1.5)
+
+
+def test_the_code_of_others_is_out_of_reach_and_no_two_owners_share_a_worker(tmp_path: Path) -> None:
+    codes = {
+        hashlib.sha256(code.encode()).hexdigest(): code.encode()
+        for code in (CODE, "def own():\n    return 1\n")
+    }
+    mine, other = codes
+    settings = Settings(data_dir=tmp_path, functions_timeout_ms=20_000)
+    runtime = FunctionRuntime(settings, codes.get)
+
+    def function(digest: str, name: str, parameters: list[str]) -> UserFunction:
+        return UserFunction(
+            id=name,
+            signature=name,
+            digest=digest,
+            language="python",
+            class_name=name,
+            kind="scalar",
+            parameters=parameters,
+            arguments=parameters,
+            result="VARCHAR" if parameters else "BIGINT",
+        )
+
+    text = parse_type("VARCHAR")
+    with ExitStack() as stack:
+        stack.callback(runtime.close)
+        stack.enter_context(runtime.lent([function(other, "own", [])], "role other"))
+        pids = []
+        for owner in ("role tester", "role other"):
+            (lent,) = stack.enter_context(
+                runtime.lent([function(mine, "escape", ["VARCHAR", "VARCHAR"])], owner)
+            )
+            escape = Called(
+                FunctionWorker(lent.socket), lent.functions[0], [text, text], text, lent.timeout_s
+            )
+            [module] = (tmp_path / "functions").glob(f"{other}*.py")
+            with pytest.raises(CallError, match="PermissionError"):
+                escape(("read", str(module)))
+            pids.append(escape(("pid", ""))[0])
+        assert len(set(pids)) == 2
 
 
 def test_no_row_of_a_batch_is_called_twice_also_if_rows_fail(python: Declare) -> None:

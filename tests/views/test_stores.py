@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import hashlib
 import random
 import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,10 @@ from harness.patience import until
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.engine.views.opening import open_views
 from headrace.engine.views.store import ViewStore
-from headrace.planner.physical import Column
+from headrace.planner.physical import Column, UserFunction
 from headrace.planner.view_reads import Condition, ViewRead
 
 ENDLESS = 'SELECT COUNT(*) FROM "v-1" a, "v-1" b, "v-1" c WHERE (a.n * b.n + c.n) % 7 = 3'
@@ -329,3 +332,25 @@ def test_a_result_has_a_largest_number_of_rows(opened: Open) -> None:
         ask(views, 'SELECT * FROM "v-1"')
     assert failure.value.state is SqlState.CONFIGURATION_LIMIT_EXCEEDED
     assert "LIMIT 3" in (failure.value.hint or "")
+
+
+def test_a_function_of_a_user_is_called_outside_of_the_store(views: ViewStore, tmp_path: Path) -> None:
+    code = b"def twice(n):\n    return None if n is None else 2 * n\n"
+    function = UserFunction(
+        id="f1",
+        signature="twice(BIGINT)",
+        digest=hashlib.sha256(code).hexdigest(),
+        language="python",
+        class_name="twice",
+        kind="scalar",
+        parameters=["BIGINT"],
+        arguments=["BIGINT"],
+        result="BIGINT",
+    )
+    views.apply(epoch(0), batch([{"k": "a", "n": 1}, {"k": "b", "n": None}, {"k": "c", "n": 3}]))
+    settings = Settings(data_dir=tmp_path / "runtime", functions_timeout_ms=20_000)
+    runtime = FunctionRuntime(settings, lambda _digest: code)
+    with closing(runtime), runtime.lent([function], "role tester") as workers:
+        sql = 'SELECT k, headrace_call_f1(n) FROM "v-1" WHERE headrace_call_f1(n) IS NULL OR headrace_call_f1(n) > 2 ORDER BY k'
+        answer = views.query(sql, 60.0, reads=[ViewRead("v-1")], workers=workers)[1]
+    assert answer == [("b", None), ("c", 6)]

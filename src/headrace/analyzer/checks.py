@@ -110,8 +110,14 @@ def _check_window_input(node: TimeWindow) -> None:
         kind = relation.kind.value.upper().replace("_", " ")
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}",
-            hint="Declare a STREAM over the same entity, and apply the window to that."
+            f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}"
+            + (
+                ": its rows may move to another window after the window was closed"
+                if kind == "CHANGELOG"
+                else ""
+            ),
+            hint="GROUP BY the time, such as FLOOR(time TO HOUR), which follows each change. To count the changes themselves, declare a "
+            "STREAM over the same entity, and apply the window to that."
             if kind == "CHANGELOG"
             else None,
             span=node.span,
@@ -204,8 +210,8 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "ORDER BY requires a bounded result, and a stream is unbounded",
-                hint="Add LIMIT n, at least 1, for the first rows at any time. Or store the query as a "
-                "MATERIALIZED VIEW, and sort a SELECT of the view.",
+                hint="ORDER BY the event time of a stream alone, ascending, returns its rows in order. Add LIMIT n, at least 1, for the "
+                "first rows at any time. Or store the query as a MATERIALIZED VIEW, and sort a SELECT of the view.",
                 span=node.keys[0].expression.span,
             )
         if isinstance(node, Limit) and (node.offset or node is not plan.root):

@@ -1,4 +1,4 @@
-"""`function(…) OVER (PARTITION BY … ORDER BY <event time> …)` in continuous queries."""
+"""`function(…) OVER (PARTITION BY … ORDER BY <event time> …)` and `ORDER BY <event time>` in continuous queries."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from headrace.analyzer.expressions import (
     Frame,
     Literal,
     Over,
+    SortKey,
     overs,
     references,
 )
 from headrace.analyzer.expressions import transform as transform_expression
+from headrace.analyzer.functions import WINDOW_FUNCTIONS
 from headrace.analyzer.logical import (
     OVER_SOURCE,
     Filter,
@@ -27,26 +29,53 @@ from headrace.analyzer.logical import (
     Project,
     RankFunction,
     Scan,
+    Sort,
     TemporalJoin,
     TimeWindow,
     Unnest,
     transform,
 )
 from headrace.analyzer.top_n import PATTERN
+from headrace.analyzer.traits import traits
 from headrace.core.errors import UserError
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import INTEGRAL, INTERVAL
+from headrace.core.types import BIGINT, INTEGRAL, INTERVAL
 
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "LAG", "ROW_NUMBER")
 
 
 def over_aggregates(root: LogicalNode) -> LogicalNode:
-    """Return a continuous query whose SELECTs compute their window functions by `OverAggregate`s.
+    """Return a continuous query whose SELECTs compute their window functions, and the order of event time, by `OverAggregate`s.
 
     Raises UserError 0A000 for a window that has no end in a stream, and for a function that needs later rows.
     """
-    return transform(root, _computed)
+    return transform(transform(root, _computed), _in_order)
+
+
+def _in_order(node: LogicalNode) -> LogicalNode:
+    """Return rows sorted by their event time alone, ascending, without the sort: the operator of OVER returns rows in this order, when the
+    watermark has passed them."""
+    if not (isinstance(node, Sort) and isinstance(node.input, Project)) or len(node.keys) > 1:
+        return node
+    query, (key,) = node.input, node.keys
+    if query.distinct or key.descending or not traits(query.input).insert_only:
+        return node
+    expression = key.expression
+    if isinstance(expression, ColumnReference) and not expression.source:
+        expression = next(item.expression for item in query.items if item.name == expression.column)
+    number = Over(
+        function=WINDOW_FUNCTIONS["ROW_NUMBER"],
+        arguments=(),
+        order_by=(SortKey(expression),),
+        type=BIGINT,
+        nullable=False,
+        span=key.expression.span,
+    )
+    if not _is_time(number, query.input):
+        return node
+    items = (Item("result_1", number),)
+    return replace(query, input=OverAggregate(query.input, f"{OVER_SOURCE}_order", (), items, number.span))
 
 
 def _computed(node: LogicalNode) -> LogicalNode:

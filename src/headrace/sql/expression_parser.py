@@ -30,6 +30,15 @@ _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\Z")
 _TYPED_LITERALS = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIME")
 _QUANTIFIERS = ("ALL", "ANY", "SOME")
 _INSTEAD_OF_QUANTIFIERS = "Use IN or EXISTS, or join with the MIN or MAX of the subquery."
+_BITS: dict[type[exp.Expr], str] = {
+    exp.BitwiseAnd: "BITAND",
+    exp.BitwiseOr: "BITOR",
+    exp.BitwiseXor: "BITXOR",
+    exp.BitwiseNot: "BITNOT",
+    exp.BitwiseLeftShift: "SHIFTLEFT",
+    exp.BitwiseRightShift: "SHIFTRIGHT",
+}
+"""Operators that are other spellings of functions."""
 INTERVAL_UNITS = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR")
 _WHOLE_EXAMPLE = "a whole number of up to 18 digits such as '5' after INTERVAL"
 _DAY_TIME_EXAMPLE = "a time span such as '1 10:30:00.250' DAY TO SECOND or '10:30' HOUR TO MINUTE"
@@ -129,6 +138,14 @@ def _balanced(node: exp.Expr | None, kind: type[exp.Connector]) -> exp.Expr | No
     return level[0]
 
 
+def without_bit_operator(node: exp.Expr) -> exp.Expr:
+    """Return the call that replaces an operator on bits in its tree; any other node as it is."""
+    if type(node) not in _BITS:
+        return node
+    operands = [node.args[name] for name in ("this", "expression") if name in node.args]
+    return node.replace(exp.Anonymous(this=_BITS[type(node)], expressions=operands))
+
+
 class ExpressionParser(parser.Parser):
     """A strict form of sqlglot's parser. Its errors are UserErrors with a position in the text."""
 
@@ -147,7 +164,11 @@ class ExpressionParser(parser.Parser):
         TokenType.SIMILAR_TO: binary_range_parser(exp.SimilarTo),
     }
     JSON_OPERATORS: ClassVar[dict[TokenType, Any]] = {}
-    BITWISE: ClassVar[dict[TokenType, Any]] = {}
+    BITWISE: ClassVar[dict[TokenType, Any]] = {
+        TokenType.AMP: exp.BitwiseAnd,
+        TokenType.PIPE: exp.BitwiseOr,
+        TokenType.CARET: exp.BitwiseXor,
+    }
 
     # -- errors
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.core.errors import InternalError, UserError
@@ -159,6 +160,18 @@ def select(cursor: Cursor) -> Select:
         if not query_properties:
             raise cursor.error("WITH ( 'key' = value ) after QUERY")
     return Select(expression, query_properties or Properties(), tuple(partition_by), cursor.span_from(start))
+
+
+def call_of_values(cursor: Cursor) -> Select:
+    """Parse the call of a function as a SELECT of its result."""
+    start = cursor.index
+    parser = QueryParser(dialect=Headrace)
+    call, cursor.index = parser.parse_where(cursor.source, cursor.tokens, start)
+    if not isinstance(call, exp.Anonymous):
+        cursor.index = start
+        raise cursor.error("the call of a function", hint="Write TEST FUNCTION name(value, …).")
+    selected = exp.Select(expressions=[exp.alias_(call, "result")])
+    return Select(selected, Properties(), (), cursor.span_from(start))
 
 
 def row_of_values(cursor: Cursor) -> Select:

@@ -62,8 +62,12 @@ class HeadraceTokenizer(sqlglot_tokens.Tokenizer):
         ";": TokenType.SEMICOLON,
         "/": TokenType.SLASH,
         "*": TokenType.STAR,
+        "&": TokenType.AMP,
+        "|": TokenType.PIPE,
+        "^": TokenType.CARET,
+        "~": TokenType.TILDE,
         # These end a word; alone they are refused by `tokens`.
-        **dict.fromkeys("'\"`!|@#$?:&^~{}\\", TokenType.UNKNOWN),
+        **dict.fromkeys("'\"`!@#$?:{}\\", TokenType.UNKNOWN),
     }
     KEYWORDS = {  # noqa: RUF012
         "||": TokenType.DPIPE,
@@ -154,8 +158,8 @@ def is_word(token: Token) -> bool:
     return token.token_type not in _NEVER_WORDS and _WORD.match(token.text) is not None
 
 
-_QUANTIFIERS = ("?", "{", "}", "|", "^", "$")
-"""Characters with a meaning in a PATTERN only. The last three are refused there by name."""
+_QUANTIFIERS = ("?", "{", "}", "$")
+"""Characters with a meaning in a PATTERN only. The last one is refused there by name."""
 
 
 def tokens(source: Source, begin: int = 0, end: int | None = None) -> list[Token]:

@@ -36,7 +36,7 @@ from headrace.sql.ast import (
 )
 from headrace.sql.cursor import Cursor
 from headrace.sql.expectations import Slot
-from headrace.sql.expression_parser import ExpressionParser
+from headrace.sql.expression_parser import ExpressionParser, without_bit_operator
 from headrace.sql.group_windows import length_ms, windowed
 from headrace.sql.lexer import Source, folded
 from headrace.sql.limits import DEPTH_MAX, too_deep, too_nested
@@ -160,9 +160,10 @@ class QueryParser(ExpressionParser):
     def parse_where(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Expr, int]:
         """Parse the condition that follows a WHERE, as `parse_query` does."""
         self._begin(source, tokens, index)
-        condition = self.parse_condition()
+        # In parentheses, so that an operator has a parent in which a function replaces it.
+        condition = exp.Paren(this=self.parse_condition())
         self._check_nodes(condition)
-        return condition, self._index
+        return condition.this, self._index
 
     def parse_source(self, source: Source, tokens: Sequence[Token], index: int) -> tuple[exp.Expr, int]:
         """Parse one source of a FROM, as `parse_query` does: for programs that look at a query which is not complete."""
@@ -216,9 +217,11 @@ class QueryParser(ExpressionParser):
         raise cursor.error("',', a clause or the end of the query", hint=hint)
 
     def _check_nodes(self, query: exp.Expr) -> None:
+        """Raise UserError for what a query must not contain, and replace operators on bits below `query`."""
         left: list[tuple[exp.Expr, int]] = [(query, 0)]
         while left:
             node, depth = left.pop()
+            node = without_bit_operator(node)
             left.extend((child, depth + 1) for child in node.iter_expressions())
             if depth > DEPTH_MAX:
                 raise too_deep(span_of(node))

@@ -288,7 +288,11 @@ LIMITS = [
 
 NOT_SUPPORTED = [
     (f"SELECT LEAD(carrier) OVER (PARTITION BY dest ORDER BY flight_time) {F}", None, "MATCH_RECOGNIZE"),
-    ("SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)", "planes", "Declare a STREAM"),
+    (
+        "SELECT * FROM TUMBLE(planes, SIZE 1 MINUTE)",
+        "planes",
+        "GROUP BY the time, such as FLOOR(time TO HOUR)",
+    ),
     (f"SELECT carrier {F} ORDER BY carrier", "carrier", "MATERIALIZED VIEW"),
     ("SELECT f.carrier FROM flights f CROSS JOIN bookings b", None, "Add a condition"),
     ("SELECT 1 FROM planes p, airports a FULL JOIN routes r ON r.origin = a.code", None, "JOIN … ON"),

@@ -78,6 +78,34 @@ def test_it_may_stand_in_a_subquery() -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "SELECT carrier, flight_time FROM flights ORDER BY flight_time",
+        "SELECT carrier, flight_time FROM flights AS f WHERE delay > 1 ORDER BY f.flight_time ASC NULLS LAST",
+        "SELECT carrier, flight_time FROM flights ORDER BY rowtime()",
+        "SELECT carrier AS c, flight_time AS t FROM flights ORDER BY t",
+        "SELECT carrier, t FROM (SELECT carrier, flight_time AS t FROM flights ORDER BY t) AS x",
+    ],
+)
+def test_the_order_of_event_time_is_that_of_rows_that_wait_for_the_watermark(text: str) -> None:
+    plan = bound(text)
+    assert (plan.kind.value, plan.traits.insert_only) == ("stream", True)
+    [step] = [step for step in planned(text).steps if isinstance(step, physical.OverAggregate)]
+    assert (step.partition, [call.function for call in step.calls]) == ([], ["COUNT"])
+
+
+def test_running_results_may_be_ordered_too() -> None:
+    text = "SELECT SUM(delay) OVER (PARTITION BY carrier ORDER BY flight_time) AS s, flight_time FROM flights ORDER BY 2"
+    steps = [step for step in planned(text).steps if isinstance(step, physical.OverAggregate)]
+    assert [len(step.partition) for step in steps] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT carrier FROM flights ORDER BY flight_time DESC",
+        "SELECT carrier FROM flights ORDER BY flight_time, delay",
+        "SELECT carrier, flight_time + 1 AS t FROM flights ORDER BY t",
+        "SELECT DISTINCT flight_time FROM flights ORDER BY flight_time",
+        "SELECT tailnum, built FROM planes ORDER BY built",
         "SELECT carrier FROM flights ORDER BY delay",
         "SELECT carrier FROM flights ORDER BY delay LIMIT 0",
         "SELECT carrier FROM flights ORDER BY delay OFFSET 1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import io
+import json
 import re
 import warnings
 import zipfile
@@ -152,6 +153,21 @@ async def test_functions_of_one_name_differ_by_the_types_of_their_arguments(sess
     assert dict(await session.rows("DESCRIBE FUNCTION rev"))["signature"] == "rev(a VARCHAR)"
     await session.run("DROP FUNCTION rev; DROP FUNCTION IF EXISTS rev(VARCHAR)")
     assert await session.rows("LIST FUNCTIONS", "Name") == [("again",)]
+
+
+async def test_a_call_is_tried_on_values(session: Session) -> None:
+    assert await session.rows("TEST FUNCTION GREATEST(12 & 10, 3)", "result") == [("8",)]
+    assert (await refused(session, "TEST FUNCTION unknown(1)")).state is SqlState.FUNCTION_NOT_FOUND
+    error = await refused(session, "TEST FUNCTION again('a')")
+    assert "no function fits the call again(VARCHAR)" in error.message
+    assert error.span is not None
+    assert (error.span.start, error.span.end) == (14, 23)
+
+
+async def test_the_queries_that_call_a_function_are_counted(session: Session) -> None:
+    counted = "SELECT properties FROM deltastream.sys.functions WHERE name = 'again'"
+    [(properties,)] = await session.rows(counted)
+    assert json.loads(properties) == {"returns": "VARCHAR", "language": "JAVA", "uses": 0}
 
 
 async def test_the_parts_of_a_function_are_reported(session: Session) -> None:

@@ -1,12 +1,19 @@
-"""Selection of files, the environment of their servers, and JUnit's XML."""
+"""Selection of files, the environment of their servers, JUnit's XML, and the exit codes of `headrace test`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli.commands import app
+from headrace.core.errors import ExternalError
+from headrace.core.sqlstate import SqlState
+from headrace.testing import suite
 from headrace.testing.junit import write
-from headrace.testing.suite import Result, environment, files
+from headrace.testing.suite import Options, Result, environment, files
 
 
 def test_files_are_selected_by_their_path(tmp_path: Path) -> None:
@@ -41,3 +48,44 @@ def test_junit_has_a_case_for_each_file(tmp_path: Path) -> None:
     assert failure is not None
     assert failure.get("message") == "b.slt:3: query"
     assert failure.text == "b.slt:3: query\n<1> � & 2"
+
+
+_NO_BROKER = ExternalError(SqlState.REMOTE_UNAVAILABLE, "the broker did not start")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome", "code"),
+    [
+        ([], None, 0),
+        (["-j", "3", "--timeout", "5", "--setting", "functions_memory_mb=512"], None, 0),
+        ([], "a.slt:1: query", 1),
+        (["-k", "other"], None, 2),
+        (["missing.slt"], None, 2),
+        (["--setting", "port=1"], None, 2),
+        (["--junit", "no/folder/r.xml"], None, 2),
+        ([], _NO_BROKER, 3),
+        ([], KeyboardInterrupt(), 130),
+    ],
+)
+def test_each_outcome_has_its_exit_code(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    outcome: str | BaseException | None,
+    code: int,
+) -> None:
+    (tmp_path / "a.slt").touch()
+    requested: list[Options] = []
+
+    def run(paths: list[Path], options: Options, _report: object) -> list[Result]:
+        requested.append(options)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return [Result(path, 1.0, outcome) for path in paths]
+
+    monkeypatch.setattr(suite, "run", run)
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, ["test", *arguments])
+    assert ended.exit_code == code, ended.output
+    if "-j" in arguments:
+        assert requested == [Options(3, 5.0, False, {"functions_memory_mb": "512"})]

@@ -10,8 +10,9 @@ from headrace.core.signature import Signature
 from headrace.core.types import DataType, Struct
 from headrace.sql.ast import Properties, Statement, quoted_text
 from headrace.sql.cursor import Cursor
-from headrace.sql.grammar import grammar
+from headrace.sql.grammar import call_of_values, grammar
 from headrace.sql.limits import LIST_MAX, too_many_items
+from headrace.sql.statements.query import SelectStatement
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,12 @@ def _parameters(cursor: Cursor, what: str) -> tuple[Parameter, ...]:
             raise too_many_items(cursor.origin[0])
         parameters.append(Parameter(cursor.identifier(what), cursor.data_type()))
     return tuple(parameters)
+
+
+@grammar("TEST FUNCTION")
+def check_function(cursor: Cursor) -> SelectStatement:
+    """`TEST FUNCTION name(value, …)`: a SELECT of the result."""
+    return SelectStatement(*cursor.origin, call_of_values(cursor))
 
 
 @dataclass(frozen=True)

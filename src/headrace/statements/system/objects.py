@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from headrace.analyzer.functions import CATALOGUE
 from headrace.analyzer.functions.signature import Function
@@ -417,8 +417,9 @@ def roles(run: Execution) -> Rows:
     doc=(
         "The functions: built-in functions, and functions of users. `kind` is "
         "`scalar`, `table` or `aggregate`; `max_arguments` is NULL if any number is allowed; `in_views`: a SELECT of "
-        "materialized views and system relations supports it too. After `signature`, the columns are NULL for "
-        "built-in functions."
+        "materialized views and system relations supports it too. After `signature`, the columns are NULL "
+        "for built-in functions. `properties` is JSON: `returns`, `language`, and `uses`, the number of queries that call the function "
+        "and are not terminated."
     ),
 )
 def functions(run: Execution) -> Rows:
@@ -427,7 +428,8 @@ def functions(run: Execution) -> Rows:
         for name, item in sorted(CATALOGUE.items())
         if item.infix is None and name.isidentifier()
     ]
-    return [*built_in, *(_made(item) for item in run.visible(run.catalog.functions()))]
+    callers = Counter(use for query in run.catalog.unfinished_queries() for use in query.uses)
+    return [*built_in, *(_made(item, callers[item.id]) for item in run.visible(run.catalog.functions()))]
 
 
 def _built_in(function: Function) -> tuple[object, ...]:
@@ -477,7 +479,7 @@ def properties(_run: Execution) -> Rows:
     ]
 
 
-def _made(function: UserFunction) -> tuple[object, ...]:
+def _made(function: UserFunction, callers: int) -> tuple[object, ...]:
     count = len(function.parameters)
     return (
         function.name,
@@ -495,7 +497,13 @@ def _made(function: UserFunction) -> tuple[object, ...]:
         function.owner,
         function.created_at,
         function.updated_at,
-        json.dumps({"returns": str(function.returns), "language": function.language.value.upper()}),
+        json.dumps(
+            {
+                "returns": str(function.returns),
+                "language": function.language.value.upper(),
+                "uses": callers,
+            }
+        ),
     )
 
 

@@ -58,7 +58,7 @@ public class Escape extends ScalarFunction {
 
     private static String print() {
         String line = "x".repeat(1 << 20);
-        for (int number = 0; number < 200; number++) { System.out.println(line); }
+        for (int number = 0; number < 1024; number++) { System.out.println(line); }
         return "printed";
     }
 
