@@ -37,8 +37,8 @@ def savepoints(rig: Rig) -> Figures:
     with SteadyProducer(rig.bootstrap, topic, rate=RATE):
         _, usual = _gap(rig, sink, lambda: None)
         taken, pause = _gap(rig, sink, lambda: rig.execute(f"CREATE SAVEPOINT {savepoint} ON QUERY {query};"))
-        # Above the GROUP BY, so that its state is kept.
-        select = f"{_SELECT} GROUP BY id HAVING COUNT(*) > 0"
+        # Over the same aggregates, so that the state is kept.
+        select = f"{_SELECT.replace('COUNT(*)', 'COUNT(*) + 0')} GROUP BY id"
         _, stopped = _gap(rig, sink, lambda: rig.execute(f"ALTER QUERY {query} AS {select};"))
         rig.check(query)
         rig.terminate(query)

@@ -1,0 +1,195 @@
+"""The server of a driver on a cluster is killed, and ended in order: the next one takes the driver over, and each row is written once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S, until
+from harness.process import HeadraceProcess
+from harness.spark_cluster import SparkCluster
+from headrace.engine.driver_folder import DriverFolder
+from headrace.testing.door import RestDoor
+from tests.faults.workload import GROUPS, ONCE, PARTITIONS, SELECTS, SteadyProducer, Workload
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.slow,
+    pytest.mark.faults,
+    pytest.mark.xdist_group("tests/cluster"),
+]
+
+
+class WindowsOnly(Workload):
+    """The windowed aggregate of the workload."""
+
+    def start(self) -> None:
+        topic = f"_{self._name}"
+        self._door.execute(
+            f"""
+            CREATE STREAM numbers (n BIGINT, g BIGINT, t BIGINT) WITH ('topic' = 'numbers{topic}',
+                'topic.partitions' = {PARTITIONS}, 'topic.replicas' = 1, 'value.format' = JSON, 'timestamp' = 't');
+            CREATE CHANGELOG windows WITH ('topic' = 'windows{topic}', {ONCE}) AS
+                {SELECTS["windows"]} QUERY WITH ('query.name' = 'windows{topic}');
+            """
+        )
+
+    def written(self) -> int:
+        return len(self._kafka.consume(f"windows_{self._name}"))
+
+    def faults(self) -> list[str]:
+        expected, seen = self._windows()
+        return [] if expected == seen else [f"missing {expected - seen}, too much {seen - expected}"]
+
+
+class Outliving:
+    """The processes of a driver that outlives its server."""
+
+    def __init__(self, data_dir: Path, cluster: SparkCluster) -> None:
+        (path,) = [path for path in (data_dir / "drivers").iterdir() if path.is_dir()]
+        self._folder = DriverFolder(path)
+        self._cluster = cluster
+
+    @property
+    def pid(self) -> int:
+        """The driver's Python."""
+        kept = self._folder.kept()
+        assert kept is not None
+        (driver,) = psutil.Process(kept.pid).children()
+        assert "headrace.engine.driver" in driver.cmdline()
+        return driver.pid
+
+    @property
+    def token(self) -> str:
+        """The secret of the driver and its servers."""
+        return self._folder.token
+
+    @property
+    def applications(self) -> set[str]:
+        """The ids of Spark's applications with executors."""
+        commands = [executor.cmdline() for executor in self._cluster.executors()]
+        return {command[command.index("--app-id") + 1] for command in commands if "--app-id" in command}
+
+    def is_gone(self) -> bool:
+        return not self._folder.is_held()
+
+
+class Server(HeadraceProcess):
+    """A server that leaves a driver behind."""
+
+    def leave(self, number: int) -> None:
+        """End the server by a signal, but not what outlives it."""
+        os.kill(self.pid, number)
+        self._ended([])
+
+
+@contextmanager
+def streaming(producer: SteadyProducer) -> Iterator[None]:
+    """Write records all the time."""
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            producer.produce(100, meanwhile=lambda: None)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
+    cluster: SparkCluster, kafka: KafkaClient, tmp_path: Path, seed: str
+) -> None:
+    mount, data = tmp_path / "mount", tmp_path / "data"
+    mount.mkdir()
+    environment = {
+        "HEADRACE_SPARK_SECRET": cluster.secret,
+        "HEADRACE_CHECKPOINT_FOLDERS": str(mount),
+        "HEADRACE_DRIVER_ORPHAN_S": "3600",
+    }
+    server = Server(data, environment=environment).start()
+    try:
+        door = RestDoor(server)
+        door.execute(
+            f"STOP COMPUTE_POOL default_pool; CREATE COMPUTE_POOL far WITH ('compute_pool.master' = '{cluster.master}', "
+            f"'compute_pool.executors' = 2, 'compute_pool.executor.memory' = '512m', 'compute_pool.checkpoints' = 'file:{mount}'); "
+            "USE COMPUTE_POOL far; CREATE DATABASE faults; USE DATABASE faults; "
+            f"CREATE STORE broker WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE); USE STORE broker;"
+        )
+        workload = WindowsOnly(kafka, door, seed)
+        workload.start()
+        with streaming(workload.producer):
+            until(lambda: workload.written() >= GROUPS, lambda: f"a window\n{server.driver_logs()}")
+            driver = Outliving(data, cluster)
+            before = driver.pid, driver.applications
+            assert len(before[1]) == 1
+            door.close()
+            for number in (signal.SIGKILL, signal.SIGTERM):
+                server.leave(number)
+                _grows(workload, "without a server")
+                _take_over(server)
+                _grows(workload, "with the next server")
+                assert (driver.pid, driver.applications) == before
+        workload.until_exact()
+        door = RestDoor(server)
+        door.execute("USE DATABASE faults;")
+        token = driver.token
+        texts = [path.read_text(errors="replace") for path in data.rglob("*.log")]
+        assert not any(token in text for text in texts)
+        assert not any(token in str(each.info["cmdline"]) for each in psutil.process_iter(["cmdline"]))
+
+        door.execute(f"TERMINATE QUERY windows_{seed};")
+        states = "SELECT current_state FROM deltastream.sys.queries"
+        until(lambda: door.execute(states) == [["terminated"]], server.log)
+        door.execute("DROP CHANGELOG windows;")
+        written = workload.written()
+        workload.producer.produce(2000, meanwhile=lambda: None)
+        time.sleep(3)
+        assert workload.written() == written
+        door.execute("STOP COMPUTE_POOL far;")
+        until(driver.is_gone, "the end of the driver")
+        until(lambda: not cluster.executors(), "the end of the executors")
+        door.close()
+    finally:
+        server.stop()
+        for path in (data / "drivers").iterdir():
+            kept = DriverFolder(path).kept()
+            if kept is not None and DriverFolder(path).is_held():
+                os.killpg(kept.pid, signal.SIGKILL)
+
+
+def _grows(workload: WindowsOnly, when: str) -> None:
+    written = workload.written()
+    until(lambda: workload.written() >= written + GROUPS, f"output {when}")
+
+
+def _take_over(server: HeadraceProcess) -> None:
+    """Start the server again, and wait until it has heard of a batch of the query."""
+    began = time.monotonic()
+    server.start()
+    started = time.monotonic()
+    door = RestDoor(server)
+    until(lambda: door.execute("SELECT query_id FROM deltastream.sys.query_metrics"), server.log)
+    sys.stdout.write(
+        f"the server starts in {started - began:.1f} s, and hears of a batch {time.monotonic() - started:.1f} s after that\n"
+    )
+    states = door.execute("SELECT current_state, message FROM deltastream.sys.queries")
+    assert states == [["running", None]]
+    assert "driver_taken_over" in server.log()
+    door.close()
