@@ -27,6 +27,7 @@ import psutil
 from harness.authority import Authority
 from harness.patience import PATIENCE_S
 from headrace.core.settings import SECRETS
+from headrace.engine.kubernetes.pods import BUCKET_FILE
 from tests.unit.engine.kubernetes_api import TOKEN, Manifest, StandInApi
 
 _INTERVAL_S = 0.05
@@ -238,8 +239,13 @@ def served_api(folder: Path) -> Iterator[StandInApi]:
 
 def assert_secrets_are_nowhere(api: StandInApi, *folders: Path) -> None:
     """Assert that the secrets of the driver are in no manifest of a pod, in no command line, and in no log below the folders."""
-    texts = [text for each in api.objects["secrets"].values() for text in each["stringData"].values()]
-    assert len(texts) == 3
+    [secret] = api.objects["secrets"].values()
+    files = dict(secret["stringData"])
+    login = json.loads(files.pop(BUCKET_FILE, "{}"))
+    keys = [text for name, text in login.items() if name.endswith("SECRET_ACCESS_KEY")]
+    texts = [*files.values(), *keys]
+    assert len(files) == 3
+    assert len(keys) == bool(login)
     manifests = json.dumps(api.objects["pods"])
     assert not [text for text in texts if json.dumps(text)[1:-1] in manifests]
     for process in psutil.process_iter(["cmdline"]):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from harness.kafka import KafkaClient
 from harness.patience import until
 from harness.ports import free_port
 from harness.process import HeadraceProcess
+from harness.s3 import S3Client
 from headrace.testing.door import RestDoor
 from tests.driver.kubelet import Kubelet, assert_secrets_are_nowhere, wait_for_none
 from tests.unit.engine.kubernetes_api import StandInApi
@@ -18,28 +21,48 @@ from tests.unit.engine.kubernetes_api import StandInApi
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.faults]
 
 
-def test_a_pool_of_pods_runs_a_query_and_leaves_nothing(
-    kubernetes_api: StandInApi, kafka: KafkaClient, tmp_path: Path, seed: str
-) -> None:
-    mount, port = tmp_path / "mount", free_port()
+@dataclass(frozen=True)
+class Place:
+    """The address of checkpoints, the settings of a server for it, and the names of its files."""
+
+    uri: str
+    settings: dict[str, str]
+    files: Callable[[], list[str]]
+
+
+@pytest.fixture(params=("volume", "bucket"))
+def place(request: pytest.FixtureRequest, tmp_path: Path, seed: str) -> Place:
+    """The place of checkpoints: a volume that all pods mount, or a bucket."""
+    if request.param == "bucket":
+        s3: S3Client = request.getfixturevalue("s3")
+        prefix = f"pods_{seed}"
+        return Place(f"s3://{s3.bucket}/{prefix}", s3.checkpoints(prefix), lambda: s3.keys(prefix))
+    mount = tmp_path / "mount"
     mount.mkdir()
+    settings = {"HEADRACE_KUBERNETES_CLAIM": "shared", "HEADRACE_CHECKPOINT_FOLDERS": str(mount)}
+    return Place(f"file:{mount}", settings, lambda: list(map(str, mount.rglob("*"))))
+
+
+def test_a_pool_of_pods_runs_a_query_and_leaves_nothing(
+    kubernetes_api: StandInApi, kafka: KafkaClient, place: Place, tmp_path: Path, seed: str
+) -> None:
+    port = free_port()
     server = HeadraceProcess(
         tmp_path / "data",
         environment={
             "HEADRACE_DRIVER_PORT": str(port),
             "HEADRACE_DRIVER_SERVER": f"127.0.0.1:{port}",
             "HEADRACE_KUBERNETES_IMAGE": "headrace:1",
-            "HEADRACE_KUBERNETES_CLAIM": "shared",
             "HEADRACE_KUBERNETES_CONFIG": str(kubernetes_api.kubeconfig(tmp_path, server_name=None)),
-            "HEADRACE_CHECKPOINT_FOLDERS": str(mount),
             "HEADRACE_DRIVER_MEMORY_MB": "1024",
+            **place.settings,
         },
     )
     with Kubelet(kubernetes_api, tmp_path / "pods", kubernetes_api.certificate) as kubelet, server:
         door = RestDoor(server)
         door.execute(
             f"STOP COMPUTE_POOL default_pool; CREATE COMPUTE_POOL far WITH ('compute_pool.master' = 'k8s://{kubernetes_api.url}', "
-            f"'compute_pool.executor.memory' = '512m', 'compute_pool.checkpoints' = 'file:{mount}'); "
+            f"'compute_pool.executor.memory' = '512m', 'compute_pool.checkpoints' = '{place.uri}'); "
             "USE COMPUTE_POOL far; CREATE DATABASE d; USE DATABASE d; "
             f"CREATE STORE k WITH ('type' = KAFKA, 'uris' = '{kafka.bootstrap}', 'tls.disabled' = TRUE); USE STORE k; "
             f"CREATE STREAM clicks (page VARCHAR) WITH ('topic' = 'clicks_{seed}', 'topic.partitions' = 1, "
@@ -62,7 +85,9 @@ def test_a_pool_of_pods_runs_a_query_and_leaves_nothing(
             "SELECT page FROM clicks WITH ('starting.position' = 'earliest')", count=3, when_live=lambda: None
         )
         assert len(rows) == 3
-        assert list(mount.rglob("*.changelog")) or list(mount.rglob("*.delta")), "the state is elsewhere"
+        assert [name for name in place.files() if name.endswith((".changelog", ".delta"))], (
+            "the state is elsewhere"
+        )
         first = kubelet.living()
         assert len(first) == 2  # driver and executor
         assert_secrets_are_nowhere(kubernetes_api, tmp_path / "data", tmp_path / "pods")

@@ -134,7 +134,8 @@ class Copies:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"the query {query.name or query.id} runs in a pod, which does not have the folder {target.parent}",
-                hint="STOP the query first. Or the operator sets HEADRACE_SHARED_DIR to a folder of the volume of checkpoints.",
+                hint="STOP the query first. Or, if the checkpoints are not in S3, the operator sets HEADRACE_SHARED_DIR to a folder of "
+                "their volume.",
             )
         sequence = next(self._sequences)
         answer: asyncio.Future[CheckpointCopied] = asyncio.get_running_loop().create_future()

@@ -250,9 +250,15 @@ def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
 
 def _check_kubernetes(texts: Mapping[str, str], reader: PropertyReader, settings: Settings) -> None:
     """Raise UserError 3D021 for a setting of the server or a property that pods need, 0A000 for bounds of executors."""
-    needed = ("driver_port", "driver_server", "kubernetes_image", "kubernetes_claim")
+    is_remote = texts.get(CHECKPOINTS.name, "").startswith(SCHEME)
+    needed = (
+        "driver_port",
+        "driver_server",
+        "kubernetes_image",
+        *(() if is_remote else ("kubernetes_claim",)),
+    )
     missing = [f"HEADRACE_{name.upper()}" for name in needed if getattr(settings, name) is None]
-    if not settings.checkpoint_mounts:
+    if not is_remote and not settings.checkpoint_mounts:
         missing.append("HEADRACE_CHECKPOINT_FOLDERS")
     if missing:
         raise UserError(
@@ -265,7 +271,7 @@ def _check_kubernetes(texts: Mapping[str, str], reader: PropertyReader, settings
         raise UserError(
             SqlState.MISSING_PARAMETER,
             f"a compute pool on Kubernetes requires '{CHECKPOINTS.name}'",
-            hint=f"Set it to a folder of the claim {settings.kubernetes_claim}, such as 'file:{settings.checkpoint_mounts[0]}'.",
+            hint=f"Set it to a folder of the claim {settings.kubernetes_claim}, such as 'file:{settings.checkpoint_mounts[0]}', or to s3://bucket/folder.",
             span=reader.span(MASTER),
         )
     if EXECUTORS_MAX.name in texts:
@@ -349,7 +355,7 @@ def _check_heartbeats(texts: Mapping[str, str], reader: PropertyReader) -> None:
 
 def _check_place(uri: str, master: str, reader: PropertyReader, settings: Settings) -> None:
     """Raise UserError 3D008 unless the place is below one that the operator allows, since the server writes to it as its own user, and, for
-    a folder, unless it exists and the pool is on a cluster; 0A000 for S3 on Kubernetes."""
+    a folder, unless it exists and the pool is on a cluster."""
     roots = settings.checkpoint_folders
     if uri.startswith(SCHEME):
         allowed = [root for root in roots if root.startswith(SCHEME)]
@@ -364,16 +370,10 @@ def _check_place(uri: str, master: str, reader: PropertyReader, settings: Settin
             CHECKPOINTS, places if allowed else "left out: HEADRACE_CHECKPOINT_FOLDERS allows none"
         )
     if uri.startswith(SCHEME):
-        if is_kubernetes(master):
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "compute pools on Kubernetes cannot keep their checkpoints in S3 yet",
-                hint=f"Use a folder of the claim {settings.kubernetes_claim}.",
-                span=reader.span(CHECKPOINTS),
-            )
-    elif not is_cluster(master):
+        return
+    if not is_cluster(master):
         raise reader.bad(CHECKPOINTS, f"s3://bucket/folder, since the master is {master}")
-    elif not folder.is_dir():
+    if not folder.is_dir():
         raise reader.bad(CHECKPOINTS, "a folder that exists on the server's machine")
 
 

@@ -146,8 +146,11 @@ class DriverProcess:
 
     def sees(self, folder: Path) -> bool:
         """True if the driver has the server's folder: a pod has only what is mounted there."""
-        is_pod = is_kubernetes(self._given.place.master)
-        return not is_pod or any(folder.is_relative_to(root) for root in self._settings.checkpoint_mounts)
+        place = self._given.place
+        if not is_kubernetes(place.master):
+            return True
+        mounts = () if place.is_remote else self._settings.checkpoint_mounts
+        return any(folder.is_relative_to(root) for root in mounts)
 
     async def wait_ready(self) -> None:
         """Return once queries are accepted."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import kubernetes_validate
 import pytest
+from pydantic import SecretStr
 
 from harness.patience import PATIENCE_S
+from headrace.connectors.checkpoint_bucket import Login
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Settings
 from headrace.engine import driver_port
@@ -24,8 +28,8 @@ from headrace.engine.driver_port import DriverPort
 from headrace.engine.kubernetes import launch as launching
 from headrace.engine.kubernetes.api import KubernetesApi
 from headrace.engine.kubernetes.launch import PodLaunch
-from headrace.engine.kubernetes.pods import executor_template, pod_name
-from headrace.engine.pool_properties import Cluster, Place
+from headrace.engine.kubernetes.pods import BUCKET_FILE, executor_template, pod_name
+from headrace.engine.pool_properties import Cluster, Place, login
 from headrace.engine.pools import DriverProcess, PoolState
 from headrace.engine.protocol import DRIVER_FAILED, Ready, Shutdown, decode_message, encode_frame
 from headrace.engine.sizes import Resources
@@ -321,6 +325,53 @@ def test_the_credentials_reach_no_other_cluster(cloud: Cloud, master: str) -> No
     with pytest.raises(UserError):
         KubernetesApi(cloud.master, without)
     assert cloud.api.requests == []
+
+
+async def test_the_key_of_the_bucket_is_in_the_secret_of_the_driver_alone(cloud: Cloud) -> None:
+    """Pods mount no volume of checkpoints if these are in S3, and the server needs no claim."""
+    cloud.settings = cloud.settings.model_copy(
+        update={
+            **{"kubernetes_claim": None, "checkpoint_folders": ("s3://streams/headrace",)},
+            **{"checkpoint_s3_endpoint": "https://s3.example.com", "checkpoint_s3_access_key_id": "AKIA"},
+            "checkpoint_s3_secret_access_key": SecretStr("key of the bucket"),
+        }
+    )
+    cloud.given = replace(
+        cloud.given, place=Place(cloud.master, "s3://streams/headrace/far", Cluster(2, 1, "1g"))
+    )
+    pool = cloud.pool()
+    pool.start()
+    stream = await cloud.connect()
+    stream.sendall(encode_frame(READY))
+    await until(lambda: pool.state is PoolState.RUNNING)
+    pod = cloud.api.objects["pods"][NAME]
+    with mock.patch.dict(os.environ):
+        driver_settings.read_bucket_login(cloud.folder / "mounted")
+        assert Login.of(os.environ) == login(cloud.settings)
+    options = DriverOptions.model_validate_json(pod["spec"]["containers"][0]["args"][-1])
+    assert options.pods is not None
+    driver_settings.settings(options.pods, cloud.folder)
+    template = json.loads((cloud.folder / "executor.json").read_text())
+    for manifest in (pod, template):
+        assert "key of the bucket" not in json.dumps(manifest)
+        assert "persistentVolumeClaim" not in json.dumps(manifest)
+        assert "mountPath" in json.dumps(manifest)
+    mounted = [
+        [
+            item["key"]
+            for volume in each["spec"]["volumes"]
+            for item in volume.get("secret", {}).get("items", ())
+        ]
+        for each in (pod, template)
+    ]
+    assert mounted == [["token", "server.pem", "spark-secret", BUCKET_FILE], ["spark-secret"]]
+    assert not pool.sees(Path("/mnt/headrace/savepoints/s"))
+    cloud.api.set_status(
+        NAME, {"phase": "Succeeded", "containerStatuses": [container(terminated={"exitCode": 0})]}
+    )
+    stream.close()
+    await pool.stop()
+    assert cloud.api.objects == {"pods": {}, "secrets": {}}
 
 
 async def test_settings_that_are_gone_are_named(cloud: Cloud) -> None:

@@ -373,8 +373,8 @@ async def test_a_cluster_without_a_secret_is_refused(session: Session, master: s
         (
             "k8s://in-cluster",
             "'compute_pool.checkpoints' = 's3://streams/headrace'",
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "on Kubernetes cannot keep their checkpoints in S3",
+            SqlState.INVALID_PARAMETER,
+            "cannot use the service account of the pod",
         ),
     ],
 )

@@ -16,6 +16,7 @@ from types import FrameType
 from headrace.core.errors import HeadraceError, UserError
 from headrace.engine.driver.channel import Channel, ChannelClosedError
 from headrace.engine.driver.connections import TlsStream, connect_locally, connect_securely
+from headrace.engine.driver.kubernetes import read_bucket_login
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.outliving import OutlivingChannel, hold_lock
 from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED, Ready
@@ -55,6 +56,7 @@ def main() -> int:
         elif arguments.socket is not None:
             channel = Channel(connect_locally(arguments.socket.resolve()))
         else:
+            read_bucket_login(arguments.credentials)
             stream = connect_securely(arguments.server, arguments.credentials)
             threading.Thread(target=_end_with_server, args=(stream, serving), daemon=True).start()
             channel = Channel(stream)

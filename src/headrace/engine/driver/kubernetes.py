@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
-from headrace.engine.kubernetes.pods import CREDENTIALS, SPARK_SECRET_FILE, PodOptions, executor_template
+from headrace.engine.kubernetes.pods import (
+    BUCKET_FILE,
+    CREDENTIALS,
+    SPARK_SECRET_FILE,
+    PodOptions,
+    executor_template,
+)
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _OVERHEAD = "0.4"
 """Part of an executor's heap that its pod has besides: RocksDB and Python need more than Spark's tenth."""
+
+
+def read_bucket_login(credentials: Path) -> None:
+    """Set the variables of the login for the bucket of checkpoints, which a driver on the server's machine inherits, from the volume."""
+    with suppress(FileNotFoundError):
+        os.environ.update(json.loads((credentials / BUCKET_FILE).read_text()))
 
 
 def master() -> str:

@@ -18,6 +18,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.driver_port import DriverPort, ExpectedDriver, Streams
 from headrace.engine.kubernetes.api import KubernetesApi
 from headrace.engine.kubernetes.pods import (
+    BUCKET_FILE,
     CREDENTIALS,
     GRACE_S,
     SPARK_SECRET_FILE,
@@ -31,6 +32,7 @@ from headrace.engine.kubernetes.pods import (
     trouble_of,
 )
 from headrace.engine.launch import driver_options, last_failure, log_file, rotate_log
+from headrace.engine.pool_properties import login
 from headrace.engine.protocol import CERTIFICATE_FILE, TOKEN_FILE, Ready, Resumed
 from headrace.engine.sizes import Resources
 
@@ -137,12 +139,10 @@ class PodLaunch:
         return self._server_port
 
     def _options(self) -> PodOptions:
-        settings, folder = self._settings, self._given.place.checkpoints
+        settings = self._settings
         if settings.kubernetes_image is None:
             raise _missing("HEADRACE_KUBERNETES_IMAGE")
-        if settings.kubernetes_claim is None or folder is None:
-            raise _missing("HEADRACE_KUBERNETES_CLAIM")
-        mounts = [root for root in settings.checkpoint_mounts if Path(folder).is_relative_to(root)]
+        claim, folder = (None, None) if self._given.place.is_remote else self._volume()
         return PodOptions(
             namespace=self._api.namespace,
             pod=self._name,
@@ -150,10 +150,18 @@ class PodLaunch:
             secret=f"{self._name}-{secrets.token_hex(3)}",
             image=settings.kubernetes_image,
             service_account=settings.kubernetes_service_account,
-            claim=settings.kubernetes_claim,
-            folder=str(mounts[0] if mounts else folder),
+            claim=claim,
+            folder=folder,
             labels=labels(self._catalog, self._name),
         )
+
+    def _volume(self) -> tuple[str, str]:
+        """Return the claim of the volume of checkpoints, and the folder at which it is mounted."""
+        settings, folder = self._settings, self._given.place.checkpoints
+        if settings.kubernetes_claim is None or folder is None:
+            raise _missing("HEADRACE_KUBERNETES_CLAIM")
+        mounts = [root for root in settings.checkpoint_mounts if Path(folder).is_relative_to(root)]
+        return settings.kubernetes_claim, str(mounts[0] if mounts else folder)
 
     def _create(self, driver: ExpectedDriver, warm_up: bool) -> None:
         settings, options = self._settings, self._options()
@@ -164,19 +172,22 @@ class PodLaunch:
             *("--credentials", str(CREDENTIALS)),
             *("--options", json.dumps(values)),
         ]
-        owner = settings.kubernetes_owner if self._api.is_own_namespace else None
-        pod = driver_pod(
-            options,
-            arguments=arguments,
-            heap_mb=self._given.heap_mb,
-            owner=owner.partition("/")[::2] if owner else None,
-        )
         files = {
             TOKEN_FILE: driver.token,
             CERTIFICATE_FILE: driver.certificate,
             # The driver shares it with its executors, and with nobody else.
             SPARK_SECRET_FILE: secrets.token_urlsafe(32),
         }
+        if self._given.place.is_remote:
+            files[BUCKET_FILE] = json.dumps(login(settings).variables())
+        owner = settings.kubernetes_owner if self._api.is_own_namespace else None
+        pod = driver_pod(
+            options,
+            arguments=arguments,
+            heap_mb=self._given.heap_mb,
+            owner=owner.partition("/")[::2] if owner else None,
+            secret_files=files,
+        )
         # The pod waits for its secret, which belongs to the pod: nothing outlives it.
         self._is_created = True
         self._uid = self._api.create_pod(pod)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
-
-from headrace.engine.protocol import CERTIFICATE_FILE, TOKEN_FILE
 
 Manifest = dict[str, Any]
 
@@ -19,8 +17,11 @@ USER = 10001
 """The user id of deploy/Containerfile."""
 CREDENTIALS = PurePosixPath("/etc/headrace/driver")
 SPARK_SECRET_FILE = "spark-secret"  # noqa: S105 - a file's name
+BUCKET_FILE = "bucket.json"
+"""The login for the bucket of checkpoints, as variables of the environment by name. Executors get it from the driver, with their tasks."""
 WORK = PurePosixPath("/work")
 GRACE_S = 20
+_CHECKPOINTS = "checkpoints"
 _OVERHEAD = 0.4
 _OVERHEAD_MB_MIN = 768
 """Memory of a driver's pod beside the heap: its Python, and the JVM's own."""
@@ -30,7 +31,8 @@ _CREATE_FAILURES = {"CreateContainerConfigError", "CreateContainerError", "RunCo
 
 
 class PodOptions(BaseModel):
-    """Facts about a driver's pod that its executors share, and that the driver needs to create them."""
+    """Facts about a driver's pod that its executors share, and that the driver needs to create them. `claim` is mounted at `folder`; None
+    if the checkpoints are in S3."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,8 +41,8 @@ class PodOptions(BaseModel):
     secret: str
     image: str
     service_account: str
-    claim: str
-    folder: str
+    claim: str | None
+    folder: str | None
     labels: dict[str, str]
 
 
@@ -76,8 +78,10 @@ def driver_pod(
     arguments: list[str],
     heap_mb: int,
     owner: tuple[str, str] | None,
+    secret_files: Iterable[str],
 ) -> Manifest:
-    """Return the pod of a driver. `owner` is name and uid of the server's pod, with which it is deleted."""
+    """Return the pod of a driver. `owner` is name and uid of the server's pod, with which it is deleted. `secret_files` are those of its
+    secret."""
     memory = heap_mb + max(_OVERHEAD_MB_MIN, int(heap_mb * _OVERHEAD))
     container = _container("driver", options)
     container |= {
@@ -87,7 +91,7 @@ def driver_pod(
         # No limit of processor time: a batch may use what the node has.
         "resources": {"requests": {"cpu": "1", "memory": f"{memory}Mi"}, "limits": {"memory": f"{memory}Mi"}},
     }
-    spec = _spec(options, container, secret_files=(TOKEN_FILE, CERTIFICATE_FILE, SPARK_SECRET_FILE))
+    spec = _spec(options, container, secret_files=secret_files)
     # Its token is needed: Spark creates the pods of executors.
     spec["automountServiceAccountToken"] = True
     metadata: Manifest = {"name": options.pod, "namespace": options.namespace, "labels": options.labels}
@@ -140,12 +144,13 @@ def _container(name: str, options: PodOptions) -> Manifest:
             {"name": "scratch", "mountPath": "/tmp"},  # noqa: S108 - of a container
             {"name": "work", "mountPath": str(WORK)},
             {"name": "credentials", "mountPath": str(CREDENTIALS), "readOnly": True},
-            {"name": "checkpoints", "mountPath": options.folder},
+            *([{"name": _CHECKPOINTS, "mountPath": options.folder}] if options.folder is not None else []),
         ],
     }
 
 
-def _spec(options: PodOptions, container: Manifest, *, secret_files: tuple[str, ...]) -> Manifest:
+def _spec(options: PodOptions, container: Manifest, *, secret_files: Iterable[str]) -> Manifest:
+    claim = {"name": _CHECKPOINTS, "persistentVolumeClaim": {"claimName": options.claim}}
     items = [{"key": name, "path": name} for name in secret_files]
     return {
         "restartPolicy": "Never",
@@ -169,7 +174,7 @@ def _spec(options: PodOptions, container: Manifest, *, secret_files: tuple[str, 
                 "name": "credentials",
                 "secret": {"secretName": options.secret, "defaultMode": 0o440, "items": items},
             },
-            {"name": "checkpoints", "persistentVolumeClaim": {"claimName": options.claim}},
+            *([claim] if options.claim is not None else []),
         ],
     }
 
