@@ -39,6 +39,15 @@ class Outgoing(Protocol):
         ...
 
 
+def sendable(message: Message, payload: bytes) -> bytes:
+    """Return the frame of a message. Raises InternalError for one that is too large to be read."""
+    if len(payload) > FRAME_BYTES_MAX:
+        raise InternalError(
+            f"a batch of {len(payload)} bytes exceeds the {FRAME_BYTES_MAX} bytes of one message"
+        )
+    return encode_frame(message, payload)
+
+
 class Channel:
     """A connection to the server; `send` and `ask` may be called from any thread, `messages` from one."""
 
@@ -51,13 +60,10 @@ class Channel:
 
     def send(self, message: Message, payload: bytes = b"") -> None:
         """Write one frame. Raises ChannelClosedError, and InternalError for a frame that is too large to be read."""
-        if len(payload) > FRAME_BYTES_MAX:
-            raise InternalError(
-                f"a batch of {len(payload)} bytes exceeds the {FRAME_BYTES_MAX} bytes of one message"
-            )
+        frame = sendable(message, payload)
         try:
             with self._writing:
-                self._stream.sendall(encode_frame(message, payload))
+                self._stream.sendall(frame)
         except OSError:
             raise ChannelClosedError from None
 

@@ -12,12 +12,10 @@ from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from headrace.core.errors import InternalError
-from headrace.engine.driver.channel import Channel, ChannelClosedError
+from headrace.engine.driver.channel import Channel, ChannelClosedError, sendable
 from headrace.engine.driver.options import Outlive
 from headrace.engine.driver_folder import LEASE_MARGIN_S, RENEWAL_S, DriverFolder
 from headrace.engine.protocol import (
-    FRAME_BYTES_MAX,
     FRAME_HEADER,
     Ack,
     ApplyView,
@@ -64,14 +62,11 @@ class OutlivingChannel(Channel):
 
     def send(self, message: Message, payload: bytes = b"") -> None:
         """Write one frame, or keep the message as described above. Raises ChannelClosedError once the driver is to end."""
-        if len(payload) > FRAME_BYTES_MAX:
-            raise InternalError(
-                f"a batch of {len(payload)} bytes exceeds the {FRAME_BYTES_MAX} bytes of one message"
-            )
+        frame = sendable(message, payload)
         with self._writing:
             if self._is_attached:
                 try:
-                    self._stream.sendall(encode_frame(message, payload))
+                    self._stream.sendall(frame)
                 except OSError:
                     self._is_attached = False
                 else:
