@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from harness.patience import PATIENCE_S
 from headrace.catalog.catalog import Catalog
 from headrace.core.settings import Settings
 from headrace.engine.engine import Engine
@@ -123,7 +124,10 @@ def test_each_answer_is_as_the_document_says(app: FastAPI, address: str) -> None
                 case.body["statement"] = statement
             # A schema cannot say that attachments have names that differ, or how many partitions a result has.
             case.call_and_validate(
-                base_url=address, headers=headers, excluded_checks=[positive_data_acceptance]
+                base_url=address,
+                headers=headers,
+                excluded_checks=[positive_data_acceptance],
+                timeout=PATIENCE_S,
             )
 
         asked()
