@@ -84,7 +84,8 @@ def run_tests() -> int:
     tests = cache_dir() / "extension" / f"tests-{key}" / "headrace-spark-tests.jar"
     if not tests.is_file():
         _compile(sources, tests, classpath=classpath, resources=folder / "resources")
-    settings = {"master": "local[2]", "ui.enabled": "false", "log.level": "WARN"}
+    # A failed test shows the failure of its query. Spark's log of thousands of small queries would only push it out of sight.
+    settings = {"master": "local[2]", "ui.enabled": "false", "log.level": "FATAL"}
     command = [
         *spark_java(1024),
         "-XX:+UseSerialGC",
