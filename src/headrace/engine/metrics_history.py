@@ -28,6 +28,10 @@ _TABLE = (
     "CREATE TABLE IF NOT EXISTS samples "
     "(query_id TEXT NOT NULL, seconds REAL NOT NULL, metrics TEXT NOT NULL, PRIMARY KEY (query_id, seconds)) WITHOUT ROWID"
 )
+_SAMPLES = (
+    "SELECT query_id, seconds, metrics FROM samples "
+    "WHERE query_id IN (SELECT value FROM json_each(?)) ORDER BY query_id, seconds"
+)
 
 
 class MetricsHistory:
@@ -59,15 +63,14 @@ class MetricsHistory:
             return
         try:
             with self._lock, closing(self._open()) as database:
-                stored = database.execute("SELECT query_id, seconds, metrics FROM samples").fetchall()
+                stored = database.execute(_SAMPLES, (json.dumps(sorted(query_ids)),)).fetchall()
         except sqlite3.DatabaseError as error:
             log.warning("metrics_history_not_read", path=str(self._path), error=str(error))
             return
         for query_id, seconds, text in stored:
-            if query_id in query_ids:
-                values = json.loads(text)
-                moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-                yield (query_id, moment, *(values.get(metric.name) for metric in HISTORY))
+            values = json.loads(text)
+            moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+            yield (query_id, moment, *(values.get(metric.name) for metric in HISTORY))
 
     def _write(self, rows: list[tuple[str, float, str]], oldest: float) -> None:
         with closing(self._open()) as database, database:

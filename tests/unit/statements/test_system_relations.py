@@ -9,6 +9,8 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.metrics import QueryMetrics
+from headrace.engine.protocol import QueryProgress
 from headrace.statements.system import RELATIONS
 
 TERRAFORM = {
@@ -88,6 +90,28 @@ async def test_the_steps_of_a_plan_are_rows(session: Session) -> None:
     known = {step for step, *_ in steps}
     assert all(source in known for _, _, inputs, _, _ in steps for source in inputs.split(", ") if source)
     assert await session.rows(text.replace(query, "another")) == []
+
+
+async def test_the_history_of_one_query_is_read_without_the_others(session: Session) -> None:
+    await session.run("USE DATABASE shop")
+    for name in ("a", "b"):
+        await session.run(
+            f"CREATE MATERIALIZED VIEW {name} AS SELECT n FROM orders QUERY WITH ('query.name' = {name})"
+        )
+    ids = dict(await session.rows("SELECT name, id FROM deltastream.sys.queries"))
+    sample = QueryMetrics.after(
+        None,
+        QueryProgress(
+            query_id="q", batch_id=1, input_rows=10, input_rows_per_second=2.5, batch_duration_ms=7
+        ),
+    )
+    for seconds in (1.0, 2.0):
+        session.engine.history.add(seconds, dict.fromkeys([*ids.values(), "dropped"], sample))
+    history = "SELECT query_id, input_rows_total FROM deltastream.sys.query_metrics_history"
+    chosen = await session.rows(f"{history} WHERE query_id = '{ids['a']}'")
+    assert chosen == [(ids["a"], "10"), (ids["a"], "10")]
+    assert await session.rows(f"{history} WHERE query_id = 'dropped'") == []
+    assert len(await session.rows(history)) == 4
 
 
 async def test_what_lists_tell_can_be_selected(session: Session) -> None:

@@ -13,19 +13,20 @@ from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
 from headrace.engine.sizes import pool_resources
 from headrace.planner.explain import step_text
 from headrace.planner.physical import SparkPlan, SqlTransform, inputs_of
-from headrace.planner.view_reads import Condition, equal_values
+from headrace.planner.view_reads import Condition
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Reference, Rows, always, owned, system_relation
-
-
-def _ids(conditions: Sequence[Condition], column: str) -> frozenset[str] | None:
-    """Return the ids of queries that conditions allow, without texts that no database can store; None if any is allowed."""
-    chosen = equal_values(conditions, column)
-    return chosen and frozenset(text for text in chosen if text.isascii() and text.isprintable())
+from headrace.statements.system.relation import (
+    Reference,
+    Rows,
+    always,
+    ids_allowed,
+    owned,
+    system_relation,
+)
 
 
 def _queries(run: Execution, conditions: Sequence[Condition]) -> Rows:
-    chosen = _ids(conditions, "id")
+    chosen = ids_allowed(conditions, "id")
     items = run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen)
     return [
         (
@@ -86,7 +87,7 @@ def queries(run: Execution) -> Rows:
 
 def _events(run: Execution, conditions: Sequence[Condition]) -> Rows:
     # One read for all queries: there may be thousands, since terminated queries stay.
-    chosen = _ids(conditions, "query_id")
+    chosen = ids_allowed(conditions, "query_id")
     events = run.catalog.events_of_queries(chosen)
     items = run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen)
     return (
@@ -143,7 +144,7 @@ def findings_of(query: Query, run: Execution) -> list[tuple[object, ...]]:
 
 def _plan_steps(run: Execution, conditions: Sequence[Condition]) -> Iterator[tuple[object, ...]]:
     """Yield the steps of the queries that an equality on `query_id` names, or of all: reading a stored plan takes milliseconds."""
-    chosen = _ids(conditions, "query_id")
+    chosen = ids_allowed(conditions, "query_id")
     for query in run.visible(run.catalog.unfinished_queries()):
         if chosen is not None and query.id not in chosen:
             continue

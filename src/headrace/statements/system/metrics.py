@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.core.schema import Column
 from headrace.core.types import TIMESTAMP
 from headrace.engine.metrics import BUCKET, OPERATOR, PHASE, SPLIT, STEP, Labels, labelled, table_of
 from headrace.engine.metrics_history import HISTORY
+from headrace.planner.view_reads import Condition
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Reference, Rows, always, system_relation
+from headrace.statements.system.relation import Reference, Rows, always, ids_allowed, system_relation
 
 _RELATIONS: dict[str, tuple[Labels, str]] = {
     "query_metrics": (
@@ -31,6 +34,13 @@ _RELATIONS: dict[str, tuple[Labels, str]] = {
 }
 
 
+def _history(run: Execution, conditions: Sequence[Condition]) -> Rows:
+    # A chart of one query needs its samples only: there are three thousand of each query.
+    chosen = ids_allowed(conditions, "query_id")
+    items = run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen)
+    return run.services.engine.history.rows([query.id for query in run.visible(items)])
+
+
 @system_relation(
     "query_metrics_history",
     always("query_id"),
@@ -38,11 +48,11 @@ _RELATIONS: dict[str, tuple[Labels, str]] = {
     *(Column(metric.name, metric.type) for metric in HISTORY),
     key=("query_id", "time"),
     references=(Reference("query", "queries", ("query_id",), "metrics_history"),),
+    matching=_history,
     doc="The metrics of each query over the last hours, a row for each `HEADRACE_METRICS_INTERVAL_S`: for charts.",
 )
 def query_metrics_history(run: Execution) -> Rows:
-    visible = {query.id for query in run.visible(run.catalog.queries())}
-    return run.services.engine.history.rows(visible)
+    return _history(run, ())
 
 
 def _register(name: str, labels: Labels, doc: str) -> None:

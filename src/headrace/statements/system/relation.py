@@ -17,7 +17,7 @@ from headrace.core.names import INFORMATION_SCHEMA, SYSTEM_DATABASE, SYSTEM_SCHE
 from headrace.core.resultset import transposed
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, DataType
-from headrace.planner.view_reads import Condition
+from headrace.planner.view_reads import Condition, equal_values
 from headrace.statements.base import Execution
 
 if TYPE_CHECKING:
@@ -128,6 +128,12 @@ def system_relation(
 def always(name: str, kind: DataType = VARCHAR) -> Column:
     """Return a column that is never NULL."""
     return Column(name, kind, nullable=False)
+
+
+def ids_allowed(conditions: Sequence[Condition], column: str) -> frozenset[str] | None:
+    """Return the ids that conditions on a column allow, without texts that no database can store; None if any is allowed."""
+    chosen = equal_values(conditions, column)
+    return chosen and frozenset(text for text in chosen if text.isascii() and text.isprintable())
 
 
 def system_relation_of(name: RelationName) -> SystemRelation | None:
