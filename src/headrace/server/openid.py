@@ -12,10 +12,12 @@ import base64
 import hashlib
 import hmac
 import secrets
+import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -262,10 +264,16 @@ class OpenIdProvider:
         return self._metadata[1], self._metadata[2]
 
 
+@cache
+def _trust() -> ssl.SSLContext:
+    """Return the certificates to trust. To read them takes 30 ms of a processor, which each client of httpx would spend anew."""
+    return httpx.create_ssl_context()
+
+
 async def _asked(method: str, url: str, **given: Any) -> dict[str, Any]:
     """Return the provider's JSON object. Redirects are not followed: a code and a secret go to the provider alone."""
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False) as http:
+        async with httpx.AsyncClient(verify=_trust(), timeout=TIMEOUT_S, follow_redirects=False) as http:
             answer = await http.request(method, url, **given)
         body = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
