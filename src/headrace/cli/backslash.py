@@ -30,6 +30,7 @@ _AT_THE_PROMPT = {
     "\\e": "edit the last statement in $EDITOR, and run it",
     "\\g [FILE]": "run the statement before it, or the last one, with its rows in a file",
     "\\i FILE": "run the statements of a file",
+    "\\live": "show the current rows of a live result in a table that is redrawn, instead of each change, on or off",
     "\\o [FILE]": "write all rows to a file; without a file, to the terminal again",
     "\\pager": "show results that are higher than the terminal by $PAGER, on or off",
     "\\set [NAME VALUE]": "set a variable for :NAME, :'NAME' and :\"NAME\"; or show all",

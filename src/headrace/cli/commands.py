@@ -77,6 +77,26 @@ Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask before DROP, TERMINATE and CASCADE at the prompt.")
 ]
 Vi = Annotated[bool, typer.Option("--vi", help="Edit the line as vi does.")]
+LiveResults = Annotated[
+    bool,
+    typer.Option(
+        "--live",
+        help="On a terminal, show the current rows of a live result in a table that is redrawn, instead of each change.",
+    ),
+]
+Commands = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--command",
+        "-c",
+        metavar="SQL",
+        help="Statements to run; repeatable, as is -f: all run in the order of the command line.",
+    ),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", "-f", metavar="FILE", help="File of statements; - is stdin."),
+]
 RcFile = Annotated[bool, typer.Option("--rc/--no-rc", help="Run rc.sql of the configuration at the prompt.")]
 
 
@@ -134,19 +154,8 @@ class _InOrder(TyperCommand):
 def sql(
     ctx: typer.Context,
     *,
-    command: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--command",
-            "-c",
-            metavar="SQL",
-            help="Statements to run; repeatable, as is -f: all run in the order of the command line.",
-        ),
-    ] = None,
-    file: Annotated[
-        list[str] | None,
-        typer.Option("--file", "-f", metavar="FILE", help="File of statements; - is stdin."),
-    ] = None,
+    command: Commands = None,
+    file: Files = None,
     output: OutputFormat = None,
     header: Header = True,
     null: Null = None,
@@ -163,6 +172,7 @@ def sql(
         float | None,
         typer.Option(help=("End each live result after this many seconds; other results fail then."), min=0),
     ] = None,
+    live: LiveResults = False,
     profile: ProfileName = None,
     url: Url = None,
     token: Token = None,
@@ -185,6 +195,7 @@ def sql(
         printer(chosen, screen or sys.stdout, Style(header, null)),
         running.Limits(max_rows, timeout),
         screen,
+        live=live,
         json_errors=chosen is Output.JSON,
         variables=_variables(variable or []),
     )

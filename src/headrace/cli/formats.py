@@ -11,6 +11,7 @@ from headrace.cli.choices import Output
 from headrace.cli.output import (
     SUMMARY,
     JsonLinesPrinter,
+    Key,
     Printer,
     Sink,
     TablePrinter,
@@ -64,9 +65,9 @@ class JsonPrinter(JsonLinesPrinter):
 
     _count = 0
 
-    def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
+    def start(self, columns: tuple[AnswerColumn, ...], *, key: Key = None) -> None:
         """See Printer."""
-        super().start(columns, has_ops=has_ops)
+        super().start(columns, key=key)
         self._count = 0
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
@@ -99,10 +100,10 @@ class LinePrinter:
         # A file keeps each character; on a terminal, escape sequences in records must not act.
         self._is_terminal = out.isatty()
 
-    def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
+    def start(self, columns: tuple[AnswerColumn, ...], *, key: Key = None) -> None:
         """See Printer."""
         self._is_summary = is_summary(columns)
-        names = [*([_OP] if has_ops else []), *(column.name for column in columns)]
+        names = [*([] if key is None else [_OP]), *(column.name for column in columns)]
         if names and self._style.header and not self._is_summary:
             self._out.write(self.header(names))
 

@@ -33,6 +33,10 @@ _DDL_COLUMNS = ("Type", "Name", "Command", "Summary", "Path")
 SUMMARY = _DDL_COLUMNS.index("Summary")
 
 
+Key = tuple[str, ...] | None
+"""Names of the columns that identify a row of a changelog, empty if the result has none of them; None for any other result."""
+
+
 class Sink(Protocol):
     """Destination of what a printer writes: a part of a text file."""
 
@@ -52,8 +56,8 @@ class Sink(Protocol):
 class Printer(Protocol):
     """Writes one result: `start`, `write` any number of times, `finish`."""
 
-    def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
-        """Start a new result; with `has_ops` each row begins with its operation: `+I`, `+U` or `-D`."""
+    def start(self, columns: tuple[AnswerColumn, ...], *, key: Key = None) -> None:
+        """Start a new result. Each row of a changelog begins with its operation: `+I`, `+U` or `-D`."""
         ...
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
@@ -94,7 +98,7 @@ class JsonLinesPrinter:
         self._out = out
         self._columns: tuple[AnswerColumn, ...] = ()
 
-    def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
+    def start(self, columns: tuple[AnswerColumn, ...], *, key: Key = None) -> None:
         """See Printer."""
         # A column of the result may have the first name; no column can have the second.
         op = (
@@ -102,7 +106,7 @@ class JsonLinesPrinter:
             if any(column.name == _JSON_OP.name for column in columns)
             else _JSON_OP
         )
-        self._columns = (op, *columns) if has_ops else columns
+        self._columns = columns if key is None else (op, *columns)
 
     def write(self, rows: Sequence[Sequence[Cell]]) -> None:
         """See Printer."""
@@ -126,6 +130,11 @@ def json_line(value: object) -> str:
     """Return a line of JSON that is safe on a terminal: JSON itself escapes only some control characters."""
     text = json.dumps(value, ensure_ascii=False)
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+
+
+def is_numeric(column: AnswerColumn) -> bool:
+    """True if the values of a column are aligned to the right."""
+    return _NUMERIC.match(column.type) is not None
 
 
 def is_summary(columns: tuple[AnswerColumn, ...]) -> bool:
@@ -171,12 +180,17 @@ class TablePrinter:
         self._is_summary = False
         self.expanded = "auto"
 
-    def start(self, columns: tuple[AnswerColumn, ...], *, has_ops: bool = False) -> None:
+    @property
+    def is_on_terminal(self) -> bool:
+        """True if rows are written to a terminal at the moment."""
+        return self._out.isatty()
+
+    def start(self, columns: tuple[AnswerColumn, ...], *, key: Key = None) -> None:
         """See Printer."""
-        self._columns = columns = (_OP, *columns) if has_ops else columns
+        self._columns = columns = columns if key is None else (_OP, *columns)
         self._widths = []
         self._floors = []
-        self._to_the_right = [_NUMERIC.match(column.type) is not None for column in columns]
+        self._to_the_right = [is_numeric(column) for column in columns]
         self._rows_written = 0
         self._is_summary = is_summary(columns)
 

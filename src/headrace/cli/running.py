@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace.cli import backslash, exit_codes
-from headrace.cli.output import Printer, is_summary, say
+from headrace.cli.output import Key, Printer, TablePrinter, is_summary, say
 from headrace.cli.screen import Screen
 from headrace.cli.variables import substituted
 from headrace.client import (
@@ -63,14 +63,24 @@ class Display:
     """Display of results: the printer of rows, the limits, and the messages beside the rows.
 
     At a prompt, `screen` is the destination of the rows, and rows are counted. Errors are one JSON object each with `json_errors`.
+    With `live`, a terminal shows the current rows of a live result instead of each change.
     """
 
     out: Printer
     limits: Limits = Limits()
     screen: Screen | None = None
     timing: bool = False
+    live: bool = False
     json_errors: bool = False
     variables: dict[str, str] = field(default_factory=dict)
+
+    def of_stream(self) -> Printer:
+        """Return the printer of a live result."""
+        if self.live and isinstance(self.out, TablePrinter) and self.out.is_on_terminal:
+            from headrace.cli.live_table import LiveTable
+
+            return LiveTable()
+        return self.out
 
 
 @dataclass(frozen=True)
@@ -149,8 +159,7 @@ async def run_statement(client: Client, statement: str, display: Display) -> Non
             (_tell if answer.is_stream else say)(answer.message)
         await _keep_copied(client, statement, answer)
         if answer.is_stream:
-            await _write_stream(answer, out, limits, patience=patience)
-            out.finish()
+            await _write_stream(answer, display.of_stream(), limits, patience=patience)
         else:
             rows = answer.rows[: limits.rows]
             with display.screen.paged() if display.screen is not None else nullcontext():
@@ -209,14 +218,14 @@ async def _write_stream(
     answer: Answer, out: Printer, limits: Limits, *, patience: asyncio.TimerHandle
 ) -> None:
     left = limits.rows
-    has_ops = False
+    key: Key = None
 
     def on_started(start: StreamStart) -> None:
-        nonlocal has_ops
-        has_ops = start.changelog_key is not None
-        out.start(answer.columns, has_ops=has_ops)
+        nonlocal key
+        key = start.changelog_key
         patience.cancel()
         _tell("the query runs: rows are shown as they come, until Ctrl-C")
+        out.start(answer.columns, key=key)
 
     try:
         async with (
@@ -225,7 +234,7 @@ async def _write_stream(
             aclosing(_batches(rows)) as batches,
         ):
             async for batch in batches:
-                out.write([(row.op, *row.cells) if has_ops else row.cells for row in batch[:left]])
+                out.write([row.cells if key is None else (row.op, *row.cells) for row in batch[:left]])
                 if left is not None:
                     left -= len(batch)
                     if left <= 0:
@@ -233,9 +242,8 @@ async def _write_stream(
     except TimeoutError:
         # That was the wish: so many seconds of a result that has no end.
         return
-    except asyncio.CancelledError:
+    finally:
         out.finish()
-        raise
 
 
 async def _batches(rows: AsyncIterator[LiveRow]) -> AsyncGenerator[list[LiveRow]]:

@@ -79,6 +79,7 @@ class Shell:
             "\\d": self._describe,
             "\\h": self._help,
             "\\i": self._include,
+            "\\live": self._toggle_live,
             "\\o": self._redirect,
             "\\pager": self._toggle_pager,
             "\\set": self._set,
@@ -263,6 +264,10 @@ class Shell:
     async def _toggle_timing(self, argument: str) -> None:
         self._display.timing = _switched(argument, self._display.timing)
         say(f"timing: {'on' if self._display.timing else 'off'}")
+
+    async def _toggle_live(self, argument: str) -> None:
+        self._display.live = _switched(argument, self._display.live)
+        say(f"current rows of live results: {'on' if self._display.live else 'off'}")
 
     async def _toggle_pager(self, argument: str) -> None:
         self._screen.pager = _switched(argument, self._screen.pager)

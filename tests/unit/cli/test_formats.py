@@ -11,6 +11,7 @@ import pytest
 
 from headrace.cli.choices import Output
 from headrace.cli.formats import Style, printer
+from headrace.cli.output import Key
 from headrace.client import AnswerColumn
 from headrace.core.resultset import Cell
 
@@ -19,11 +20,11 @@ ROWS: list[list[Cell]] = [["1", 'a"b, c'], ["2", None], [None, ""], ["3", "two\n
 
 
 def written(
-    output: str, rows: Sequence[Sequence[Cell]] = ROWS, style: Style | None = None, *, has_ops: bool = False
+    output: str, rows: Sequence[Sequence[Cell]] = ROWS, style: Style | None = None, *, key: Key = None
 ) -> str:
     out = io.StringIO()
     shown = printer(output, out, style)
-    shown.start(COLUMNS, has_ops=has_ops)
+    shown.start(COLUMNS, key=key)
     for row in rows:
         shown.write([row])
     shown.finish()
@@ -66,7 +67,7 @@ def test_expanded_shows_each_row_as_a_record_and_null_as_asked() -> None:
 
 @pytest.mark.parametrize("output", list(Output))
 def test_changes_of_a_changelog_come_first(output: Output) -> None:
-    assert "+I" in written(output, [["+I", "1", "x"]], has_ops=True)
+    assert "+I" in written(output, [["+I", "1", "x"]], key=("id",))
 
 
 @pytest.mark.parametrize("output", [Output.JSON, Output.NDJSON, Output.CSV, Output.TSV, Output.MARKDOWN])

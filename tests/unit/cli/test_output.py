@@ -134,7 +134,7 @@ def test_what_a_row_does_has_a_name_of_its_own_beside_a_column_of_that_name() ->
     for name in ("id", "__op"):
         out = io.StringIO()
         printer = JsonLinesPrinter(out)
-        printer.start(columns(**{name: "VARCHAR"}), has_ops=True)
+        printer.start(columns(**{name: "VARCHAR"}), key=("id",))
         printer.write([("+I", "c")])
         lines.append(json.loads(out.getvalue()))
     assert lines == [{"__op": "+I", "id": "c"}, {"__headrace_op": "+I", "__op": "c"}]
