@@ -4,9 +4,10 @@ of functions and properties."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -93,14 +94,19 @@ def complete(text: str, offset: int, run: Execution) -> Completion:
     try:
         expected = expectations(position.before)
         place = _Place(position, expected, run)
-        typed = position.typed.lower()
-        candidates = dict.fromkeys(
-            candidate for candidate in place.candidates() if candidate.label.lower().startswith(typed)
-        )
+        candidates = tuple(islice(_distinct(filter(place.fits, place.candidates())), CANDIDATES_MAX))
     except UserError:
         return Completion(position.start, position.end)
-    opens = place.opens and bool(candidates)
-    return Completion(position.start, position.end, tuple(candidates)[:CANDIDATES_MAX], opens)
+    return Completion(position.start, position.end, candidates, place.opens and bool(candidates))
+
+
+def _distinct(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield each candidate once, as soon as it comes: of ten thousand relations only those are read that are shown."""
+    seen = set()
+    for candidate in candidates:
+        if candidate not in seen:
+            seen.add(candidate)
+            yield candidate
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,13 @@ class _Place:
     position: Position
     expected: Expectations
     run: Execution = field(repr=False)
+
+    def fits(self, candidate: Candidate) -> bool:
+        """True if the candidate begins as the name does that is being typed."""
+        return self._begins(candidate.label)
+
+    def _begins(self, name: str) -> bool:
+        return name.lower().startswith(self.position.typed.lower())
 
     @cached_property
     def source(self) -> lexer.Source:
@@ -227,33 +240,38 @@ class _Place:
     def _relations(self, kinds: Sequence[RelationKind]) -> Iterator[Candidate]:
         run, qualifier = self.run, self.position.qualifier
         database, schema = run.context.database, run.context.schema or "public"
-        lookup = SystemLookup(run.catalog.snapshot(), run.role)
         if len(qualifier) == 2:
-            yield from self._relations_of(lookup, kinds, *qualifier)
+            yield from self._relations_of(kinds, *qualifier)
         elif len(qualifier) == 1:
             (name,) = qualifier
             if database is not None:
-                yield from self._relations_of(lookup, kinds, database, name)
+                yield from self._relations_of(kinds, database, name)
             schemas = run.visible(run.catalog.schemas(name))
             yield from (self._named(item.name, "schema") for item in schemas)
             if name == SYSTEM_DATABASE:
                 yield self._named(SYSTEM_SCHEMA, "schema")
         elif not qualifier:
             if database is not None:
-                yield from self._relations_of(lookup, kinds, database, schema)
+                yield from self._relations_of(kinds, database, schema)
                 others = [item.name for item in run.visible(run.catalog.schemas(database))]
                 yield from (self._named(other, "schema") for other in others if other != schema)
             yield from self._objects(DATABASE.word)
             yield self._named(SYSTEM_DATABASE, "database", detail="system relations")
 
-    def _relations_of(
-        self, lookup: SystemLookup, kinds: Sequence[RelationKind], database: str, schema: str
-    ) -> Iterator[Candidate]:
-        for relation in lookup.relations(database, schema):
-            at_home = (relation.name.database, relation.name.schema) == (database, schema)
-            if relation.kind in kinds and at_home:
-                word = relation.kind.value.replace("_", " ").lower()
-                yield self._named(relation.name.name, word, documentation=relation.description or "")
+    def _relations_of(self, kinds: Sequence[RelationKind], database: str, schema: str) -> Iterator[Candidate]:
+        run = self.run
+        for relation in SystemLookup(run.catalog.snapshot(), None).relations(database, schema):
+            name, kind = relation.name, relation.kind
+            # The cheap conditions come first: privileges are looked up only of what would be shown.
+            if (
+                kind not in kinds
+                or (name.database, name.schema) != (database, schema)
+                or not self._begins(name.name)
+            ):
+                continue
+            if kind is RelationKind.SYSTEM or run.policy.visible(run.role, relation):
+                word = kind.value.replace("_", " ").lower()
+                yield self._named(name.name, word, documentation=relation.description or "")
 
     def _named(self, name: str, kind: str, *, detail: str = "", documentation: str = "") -> Candidate:
         quote = self.position.quote

@@ -1,8 +1,11 @@
-"""Figures of GraphQL: `python -m benchmarks.graphql` prints JSON.
+"""Figures of requests over a catalog of 10,000 relations: `python -m benchmarks.catalog_requests` prints JSON.
 
-The application in process, without a socket, over a catalog of 10,000 relations: `p50_ms` and `p99_ms` of the first page of 50 relations
-with ten columns, of the last page, and of a page with linked columns, each with `totalCount`, with
-the processor time of each; and the time to generate the schema.
+The application is in process, without a socket. `p50_ms`, `p99_ms` and the processor time of
+
+- GraphQL: the first page of 50 relations with ten columns, the last page, a page with linked columns, each with `totalCount`;
+- the editor: completion behind FROM, and of a column, and the errors of a statement (`/v2/complete`, `/v2/validate`).
+
+`schema_ms` is the time to generate the schema.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import structlog
@@ -37,6 +41,14 @@ DOCUMENTS = {
     "first_page": f"query ($after: String) {{ relations(after: $after) {{ totalCount pageInfo {{ endCursor }} nodes {{ {_FIELDS} }} }} }}",
     "linked_page": "{ relations(first: 20) { totalCount nodes { fqn columns(first: 5) { nodes { name type } } store { name } } } }",
 }
+
+_JOIN = "SELECT a.c1, b.c2 FROM shop.public.relation_00001 a JOIN shop.public.relation_00002 b WITHIN 5 MINUTES ON a.c1 = b.c1"
+EDITING = {
+    "completed_relation": ("/v2/complete", "SELECT * FROM shop.public.relation_0", 36, "candidates"),
+    "completed_column": ("/v2/complete", f"{_JOIN} WHERE a.c", len(f"{_JOIN} WHERE a.c"), "candidates"),
+    "errors": ("/v2/validate", f"{_JOIN} WHERE a.nothing = 1", 0, "diagnostics"),
+}
+"""Path, statement, position, and the part of the answer that must not be empty."""
 
 
 def main() -> None:
@@ -63,10 +75,13 @@ async def _figures() -> dict[str, object]:
                 transport=transport, base_url="http://localhost", headers=headers
             ) as http:
                 for name, document in DOCUMENTS.items():
-                    figures[name] = await _measured(http, document, None)
-                figures["last_page"] = await _measured(
-                    http, DOCUMENTS["first_page"], await _last_cursor(http)
-                )
+                    figures[name] = await _page(http, document, None)
+                figures["last_page"] = await _page(http, DOCUMENTS["first_page"], await _last_cursor(http))
+                for name, (path, text, offset, key) in EDITING.items():
+                    body = {"statement": text, "offset": offset} if offset else {"statement": text}
+                    figures[name] = await _measured(
+                        http, path, body, lambda answer, key=key: bool(answer[key])
+                    )
         return figures
 
 
@@ -104,16 +119,25 @@ async def _last_cursor(http: httpx.AsyncClient) -> str:
     return str(cursors[-51]["cursor"])
 
 
-async def _measured(http: httpx.AsyncClient, document: str, after: str | None) -> dict[str, float]:
+async def _page(http: httpx.AsyncClient, document: str, after: str | None) -> dict[str, float]:
+    return await _measured(
+        http,
+        "/graphql",
+        {"query": document, "variables": {"after": after} if after else None},
+        lambda answer: answer["data"]["relations"]["totalCount"] == RELATIONS,
+    )
+
+
+async def _measured(
+    http: httpx.AsyncClient, path: str, body: dict[str, object], is_right: Callable[[Any], bool]
+) -> dict[str, float]:
     times: list[float] = []
     before = time.process_time()
     for number in range(WARM_UP + RUNS):
         start = time.perf_counter()
-        answer = await http.post(
-            "/graphql", json={"query": document, "variables": {"after": after} if after else None}
-        )
+        answer = await http.post(path, json=body)
         elapsed = (time.perf_counter() - start) * 1000
-        if answer.json()["data"]["relations"]["totalCount"] != RELATIONS:
+        if not is_right(answer.json()):
             raise RuntimeError(answer.text[:500])
         if number >= WARM_UP:
             times.append(elapsed)
