@@ -296,7 +296,7 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                     and not isinstance(node, Sort)
                 ):
                     raise refused_grouping(part.span)
-                on_views = plan.snapshot and not plan.of_tables and not plan.is_row
+                on_views = plan.snapshot and not plan.has_end
                 if on_views and part.function.duckdb is None:
                     raise _refused_by_views(part, plan)
                 windowed = isinstance(node, Aggregate) and bool(window_groups(node))
