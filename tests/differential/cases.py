@@ -122,7 +122,8 @@ WINDOWS = (
     ),
     _both(
         "tumble_distinct",
-        f"SELECT {WINDOW}, COUNT(DISTINCT v) AS kinds, COUNT(DISTINCT k) AS ks FROM {{0}} WHERE {LIVE} GROUP BY {WINDOW}",
+        f"SELECT {WINDOW}, COUNT(DISTINCT v) AS kinds, COUNT(DISTINCT k) AS ks, SUM(DISTINCT v) AS total "
+        f"FROM {{0}} WHERE {LIVE} GROUP BY {WINDOW}",
         _THIRTY,
         key=WINDOW,
     ),

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer.expressions import Expression
-from headrace.analyzer.logical import Project
+from headrace.analyzer.logical import Aggregate, Project
 from headrace.catalog.objects import Relation, RelationKind
 from headrace.connectors.registry import connector
 from headrace.core.errors import UserError
@@ -111,6 +111,12 @@ class Engines:
         compiled = compile_snapshot(logical)
         encode = encoder([column.type for column in compiled.columns])
         return [encode(row) for row in self.views.query(compiled.sql, reads=compiled.reads)[1]]
+
+    def bound(self, text: str) -> Expression:
+        """Return the typed expression of a text over the columns of the stream `v`."""
+        root = bind(select_of(f"SELECT {text} AS x FROM v"), self._stream).root
+        assert isinstance(root, Project | Aggregate)
+        return root.items[0].expression
 
     def items(self, engine: str, expressions: Sequence[Expression]) -> Rows:
         """Return the answer of `continuous` or `snapshot` to bound expressions over `v`."""

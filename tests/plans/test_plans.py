@@ -23,7 +23,7 @@ NAMES = sorted(path.stem for path in CASES.glob("*.sql"))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_plan_is_what_it_was(name: str) -> None:
     logical, sink = sink_of((CASES / f"{name}.sql").read_text())
-    if logical.snapshot:
+    if logical.snapshot and not logical.has_end:
         _compare(CASES / f"{name}.txt", explain(logical))
         return
     plan = plan_query(logical, sink)

@@ -117,10 +117,11 @@ TEMPLATES = (
     ),
     Template(
         "distinct",
-        "SELECT window_start, window_end, COUNT(DISTINCT v) AS kinds "
+        "SELECT window_start, window_end, COUNT(DISTINCT v) AS kinds, SUM(DISTINCT v) AS total, "
+        "AVG(DISTINCT v) AS mean, MAX(DISTINCT v) AS most "
         f"FROM TUMBLE(s, SIZE 30 SECONDS) {_SOURCE} GROUP BY window_start, window_end",
         f"SELECT {window(30)} AS window_start, {window(30)} + INTERVAL 30 SECOND AS window_end, "
-        "COUNT(DISTINCT v) AS kinds FROM s GROUP BY ALL",
+        "COUNT(DISTINCT v) AS kinds, SUM(DISTINCT v) AS total, AVG(DISTINCT v) AS mean, MAX(v) AS most FROM s GROUP BY ALL",
         changelog=True,
     ),
     Template(

@@ -58,7 +58,7 @@ from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, refuse_tables, renamed
 from headrace.analyzer.top_n import first_rows, without_unread_ranks
-from headrace.analyzer.views import inlined, names_only_tables, names_streams
+from headrace.analyzer.views import has_end, inlined, names_streams
 from headrace.catalog.objects import FunctionKind, Relation
 from headrace.core.errors import Span, UserError
 from headrace.core.internal_columns import PREFIX, is_internal
@@ -76,17 +76,15 @@ SCALAR = f"{PREFIX}value_"
 """How the alias of a subquery that is a value begins."""
 
 
-def bind(
-    select: Select, context: BindingContext, *, continuous: bool = False, is_row: bool = False
-) -> LogicalPlan:
+def bind(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
     """Return the typed plan of a query, which is `continuous` if it is to be, or if it names a stream or a changelog.
 
-    A query that names tables of stores only has an end, also if it is to be continuous. `is_row`: see `LogicalPlan`.
+    A query that names no relations but tables of stores has an end, also if it is to be continuous.
 
     Raises UserError with the place of what is wrong: 3D020 relation, 42703 column, 42702 ambiguous, 42804 type, 3D017 function,
     3D008 property, 42803 grouping, 42P16 output names, 0A000 what is not supported.
     """
-    plan = replace(unchecked(select, context, continuous=continuous), is_row=is_row)
+    plan = unchecked(select, context, continuous=continuous)
     for check in CHECKS:
         check(plan)
     return plan
@@ -96,7 +94,7 @@ def unchecked(select: Select, context: BindingContext, *, continuous: bool = Fal
     """Bind as `bind` does, without the rules of `checks`."""
     properties = query_properties(select.query_properties.entries)
     query = select.expression
-    if not names_only_tables(query, context) if continuous else names_streams(query, context):
+    if not has_end(query, context) if continuous else names_streams(query, context):
         context = replace(context, continuous=properties)
     root = _bind_query(query, context, {}, 0)
     if context.continuous is not None:
@@ -105,6 +103,7 @@ def unchecked(select: Select, context: BindingContext, *, continuous: bool = Fal
     return LogicalPlan(
         root=root if snapshot else over_aggregates(root),
         snapshot=snapshot,
+        of_constants=continuous and snapshot and not any(isinstance(node, Scan) for node in walk(root)),
         properties=properties,
         partition_by=select.partition_by,
         span=select.span,

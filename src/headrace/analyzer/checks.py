@@ -55,6 +55,8 @@ from headrace.core.suggestions import suggestion
 from headrace.core.types import BIGINT, INTERVAL, DataType, has_map
 
 Check = Callable[[LogicalPlan], None]
+_OF_SETS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+"""Aggregates that a time window computes with DISTINCT, from the set of their values."""
 
 
 def output_names_are_unique(plan: LogicalPlan) -> None:
@@ -294,15 +296,15 @@ def functions_run_where_they_are(plan: LogicalPlan) -> None:
                     and not isinstance(node, Sort)
                 ):
                     raise refused_grouping(part.span)
-                on_views = plan.snapshot and not plan.of_tables and not plan.is_row
+                on_views = plan.snapshot and not plan.has_end
                 if on_views and part.function.duckdb is None:
                     raise _refused_by_views(part, plan)
                 windowed = isinstance(node, Aggregate) and bool(window_groups(node))
-                if part.distinct and windowed and not plan.snapshot and part.function.name != "COUNT":
+                if part.distinct and windowed and not plan.snapshot and part.function.name not in _OF_SETS:
                     raise UserError(
                         SqlState.FEATURE_NOT_SUPPORTED,
                         f"{part.function.name}(DISTINCT …) is not supported over a time window",
-                        hint="COUNT(DISTINCT x) is.",
+                        hint=f"{', '.join(_OF_SETS)} are supported with DISTINCT.",
                         span=part.span,
                     )
 

@@ -25,9 +25,9 @@ from headrace.analyzer.expressions import (
     over_rows,
     transform,
 )
-from headrace.analyzer.functions import CATALOGUE, is_aggregate, is_built_in
+from headrace.analyzer.functions import is_aggregate, is_built_in
+from headrace.analyzer.functions.array_aggregates import ARRAY_AGGREGATES, NUMBER_OF_ROWS
 from headrace.analyzer.functions.resolver import Overloads, no_overloads
-from headrace.analyzer.functions.signature import Function, PerType, Spelling, function
 from headrace.analyzer.logical import (
     MATCH,
     Item,
@@ -40,11 +40,11 @@ from headrace.analyzer.logical import (
 )
 from headrace.analyzer.pattern_parts import no_variable, pattern, subsets, variable_names
 from headrace.analyzer.scope import Scope
-from headrace.core.errors import InternalError, Span, UserError
+from headrace.core.errors import Span, UserError
 from headrace.core.internal_columns import PREFIX, ROW_TIME, is_internal
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, NULL, TIMESTAMP_LTZ, VARCHAR, Array, DataType, Decimal
+from headrace.core.types import BIGINT, NULL, TIMESTAMP_LTZ, VARCHAR
 from headrace.sql.ast import MatchRecognize as MatchNode
 from headrace.sql.ast import MatchSemantics, span_of
 
@@ -384,7 +384,7 @@ class _PatternBinder(ExpressionBinder):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"the aggregate {name} is not supported in MATCH_RECOGNIZE",
-                hint=f"MATCH_RECOGNIZE supports the aggregates {', '.join(sorted(_OVER_ROWS))}.",
+                hint=f"MATCH_RECOGNIZE supports the aggregates {', '.join(sorted(ARRAY_AGGREGATES))}.",
                 span=span,
             )
         row = _RowBinder(self._rows, self._variables)
@@ -476,24 +476,24 @@ class _PatternBinder(ExpressionBinder):
         argument = node.expressions[0] if len(node.expressions) == 1 else None
         if name == "COUNT" and isinstance(argument, exp.Star):
             rows = self._read("values", None, TRUE, 0, span)
-            return Call(function=_NUMBER_OF_ROWS, arguments=(rows,), type=BIGINT, nullable=False, span=span)
+            return Call(function=NUMBER_OF_ROWS, arguments=(rows,), type=BIGINT, nullable=False, span=span)
         if name == "COUNT" and isinstance(argument, exp.Column) and isinstance(argument.this, exp.Star):
             variable = argument.parts[0].name
             if variable not in self._variables or len(argument.parts) != 2:
                 raise no_variable(variable, self._variables, span)
             rows = self._read("values", variable, TRUE, 0, span)
-            return Call(function=_NUMBER_OF_ROWS, arguments=(rows,), type=BIGINT, nullable=False, span=span)
+            return Call(function=NUMBER_OF_ROWS, arguments=(rows,), type=BIGINT, nullable=False, span=span)
         call = row.bind(node)
-        if not isinstance(call, Call) or call.function.name not in _OVER_ROWS or call.distinct:
+        if not isinstance(call, Call) or call.function.name not in ARRAY_AGGREGATES or call.distinct:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"{name}{'(DISTINCT …)' if isinstance(call, Call) and call.distinct else ''} is not supported in MATCH_RECOGNIZE",
-                hint=f"MATCH_RECOGNIZE supports the aggregates {', '.join(sorted(_OVER_ROWS))}.",
+                hint=f"MATCH_RECOGNIZE supports the aggregates {', '.join(sorted(ARRAY_AGGREGATES))}.",
                 span=span,
             )
         _one_variable(row, name, span)
         values = self._read("values", row.variable, call.arguments[0], 0, span)
-        return replace(call, function=_OVER_ROWS[call.function.name], arguments=(values,))
+        return replace(call, function=ARRAY_AGGREGATES[call.function.name], arguments=(values,))
 
 
 def _reads_match(node: exp.Expr) -> bool:
@@ -565,36 +565,3 @@ def _one_variable(row: _RowBinder, name: str, span: Span | None) -> None:
             hint="Write the same variable before each column of the argument.",
             span=span,
         )
-
-
-def _sum(kind: str) -> str:
-    return f"aggregate({{0}}, CAST(NULL AS {kind}), (a, v) -> CAST(coalesce(a + v, a, v) AS {kind}))"
-
-
-_COUNT = "size(filter({0}, v -> v IS NOT NULL))"
-
-
-def _mean(kinds: Sequence[DataType], result: DataType) -> Spelling:
-    """Return the spelling of AVG over a match: the quotient of two DECIMALs, else of DOUBLEs, as for groups."""
-    (values,) = kinds
-    if not isinstance(values, Array):
-        raise InternalError(f"the mean of {values}")
-    if isinstance(values.element, Decimal) and isinstance(result, Decimal):
-        return f"CAST({_sum(f'DECIMAL(38, {values.element.scale})')} / CAST(nullif({_COUNT}, 0) AS DECIMAL(20, 0)) AS {{type}})"
-    return f"({_sum('DOUBLE')} / nullif({_COUNT}, 0))"
-
-
-def _over_array(name: str, spark: Spelling | PerType) -> Function:
-    return function(name, "array", lambda kinds: kinds[0], CATALOGUE[name].doc, spark=spark)
-
-
-_OVER_ROWS: Mapping[str, Function] = {
-    "COUNT": _over_array("COUNT", f"CAST({_COUNT} AS BIGINT)"),
-    "SUM": _over_array("SUM", _sum("{type}")),
-    "AVG": _over_array("AVG", PerType(_mean)),
-    "MIN": _over_array("MIN", "array_min({0})"),
-    "MAX": _over_array("MAX", "array_max({0})"),
-}
-_NUMBER_OF_ROWS = function(
-    "COUNT", "array", BIGINT, CATALOGUE["COUNT"].doc, spark="CAST(size({0}) AS BIGINT)"
-)

@@ -29,21 +29,21 @@ from headrace.core.schema import Schema
 class LogicalPlan:
     """A bound query. `snapshot` is true when every relation is a materialized view (the answer is then bounded).
 
-    With `is_row` it is a row of constants, which Spark computes.
+    With `of_constants` its rows are constants that are to be written, so that Spark computes them.
     """
 
     root: LogicalNode
     snapshot: bool
-    is_row: bool = False
+    of_constants: bool = False
     properties: QueryProperties = field(default_factory=QueryProperties)
     partition_by: tuple[Identifier, ...] = ()
     span: Span | None = field(default=None, compare=False)
 
     @cached_property
     def traits(self) -> Traits:
-        """The traits of the output's rows. A result of tables is final when it is written, and the row of all rows has no key."""
+        """The traits of the output's rows. A result that has an end is final when it is written, and the row of all rows has no key."""
         derived = traits(self.root)
-        return replace(derived, changes=INSERTS, key=derived.key or None) if self.of_tables else derived
+        return replace(derived, changes=INSERTS, key=derived.key or None) if self.has_end else derived
 
     @cached_property
     def schema(self) -> Schema:
@@ -64,6 +64,11 @@ class LogicalPlan:
     def of_tables(self) -> bool:
         """True when a table of a store is read, for a result that has an end."""
         return self.snapshot and any(scan.relation.kind is RelationKind.TABLE for scan in self.scans)
+
+    @property
+    def has_end(self) -> bool:
+        """True if the query, when it writes its result, ends: it reads tables, or nothing."""
+        return self.of_tables or self.of_constants
 
     @property
     def scans(self) -> tuple[Scan, ...]:

@@ -35,17 +35,17 @@ def names_streams(query: exp.Expr, context: BindingContext) -> bool:
     return any(_is_stream(named_relation(table, context)[0], context) for table in tables)
 
 
-def names_only_tables(query: exp.Expr, context: BindingContext) -> bool:
-    """True if a query names tables of stores and no other relations, also in the queries of views that it names; raises as
-    `names_streams`."""
-    tables = [table for table in query.find_all(exp.Table) if not is_named_query(table)]
-    return bool(tables) and all(_is_table(named_relation(table, context)[0], context) for table in tables)
+def has_end(query: exp.Expr, context: BindingContext) -> bool:
+    """True if a query names no relations but tables of stores, also in the queries of views that it names: constants and tables come to an
+    end. Raises as `names_streams`."""
+    tables = (table for table in query.find_all(exp.Table) if not is_named_query(table))
+    return all(_is_table(named_relation(table, context)[0], context) for table in tables)
 
 
 def _is_table(relation: Relation, context: BindingContext) -> bool:
     if relation.kind is not RelationKind.VIEW:
         return relation.kind is RelationKind.TABLE
-    return names_only_tables(_parsed(relation).select.expression, _inside(relation, context))
+    return has_end(_parsed(relation).select.expression, _inside(relation, context))
 
 
 def _is_stream(relation: Relation, context: BindingContext) -> bool:

@@ -58,7 +58,7 @@ def explain(logical: LogicalPlan, plan: physical.SparkPlan | None = None, sink: 
 
     Without `plan` (a query of materialized views) it is the logical plan and the DuckDB query.
     """
-    operator = placed(logical, sink or ResultSink()) if plan is not None and not logical.of_tables else None
+    operator = placed(logical, sink or ResultSink()) if plan is not None and not logical.has_end else None
     lines = list(_output(logical, operator, sink))
     if logical.snapshot and plan is None:
         lines += ["Mode: snapshot", "  because every source is a materialized view or a system relation"]
@@ -483,7 +483,7 @@ def step_text(step: physical.Step) -> str:
                 f"assign watermark to {step.input}{f'; send late rows to {step.late}' if step.late else ''}"
             )
         case physical.SqlTransform():
-            return f"Spark SQL over {', '.join(step.inputs)}"
+            return f"Spark SQL over {', '.join(step.inputs)}" if step.inputs else "Spark SQL"
         case physical.TemporalJoin():
             return f"temporal join of {step.left} with {step.right} as {printed(step.right_name)}"
         case physical.LookupJoin():

@@ -64,7 +64,7 @@ def plan_query(logical: LogicalPlan, sink: Sink, target: Target = LOCAL) -> phys
             "records",
             span=logical.partition_by[0].span,
         )
-    if logical.of_tables and not isinstance(sink, ResultSink):
+    if logical.has_end and not isinstance(sink, ResultSink):
         return plan_bounded_query(logical, sink, target)
     if logical.snapshot:
         raise UserError(

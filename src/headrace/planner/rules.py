@@ -16,6 +16,7 @@ from headrace.analyzer.expressions import (
 )
 from headrace.analyzer.expressions import transform as transform_expression
 from headrace.analyzer.functions import CATALOGUE
+from headrace.analyzer.functions.array_aggregates import ARRAY_AGGREGATES
 from headrace.analyzer.invocation import conjunction
 from headrace.analyzer.logical import (
     Aggregate,
@@ -29,25 +30,31 @@ from headrace.analyzer.logical import (
     transform,
 )
 from headrace.analyzer.plan import LogicalPlan
-from headrace.analyzer.typing import has_approximate
 from headrace.core.internal_columns import PREFIX
 from headrace.core.types import BIGINT, INTEGER, Array
 from headrace.planner.window_extremes import window_extremes
 
 Rule = Callable[[LogicalNode], LogicalNode]
+_OF_SETS = ("COUNT", "SUM", "AVG")
+"""Aggregates with DISTINCT that are functions of the set of their values."""
 
 
-def distinct_counts_as_sizes(node: Aggregate) -> Aggregate:
-    """Return COUNT(DISTINCT x) → size of the set of x: Spark refuses DISTINCT aggregates on streams."""
+def distinct_as_sets(node: Aggregate) -> Aggregate:
+    """Return aggregates with DISTINCT as functions of the set of their values: Spark refuses DISTINCT aggregates on streams."""
     items = tuple(
-        replace(item, expression=transform_expression(item.expression, _counted)) for item in node.items
+        replace(item, expression=transform_expression(item.expression, _of_set)) for item in node.items
     )
-    having = transform_expression(node.having, _counted) if node.having is not None else None
+    having = transform_expression(node.having, _of_set) if node.having is not None else None
     return replace(node, items=items, having=having)
 
 
-def _counted(expression: Expression) -> Expression:
-    if not (isinstance(expression, Call) and expression.distinct and expression.function.name == "COUNT"):
+def _of_set(expression: Expression) -> Expression:
+    if not (isinstance(expression, Call) and expression.distinct):
+        return expression
+    name = expression.function.name
+    if name in ("MIN", "MAX"):
+        return replace(expression, distinct=False)
+    if name not in _OF_SETS:
         return expression
     (value,) = expression.arguments
     values = Call(
@@ -57,9 +64,8 @@ def _counted(expression: Expression) -> Expression:
         nullable=False,
         span=expression.span,
     )
-    if has_approximate([value.type]):
-        # Spark's set holds a NaN as often as it comes.
-        values = replace(values, function=CATALOGUE["ARRAY_DISTINCT"], arguments=(values,))
+    if name != "COUNT":
+        return replace(expression, function=ARRAY_AGGREGATES[name], arguments=(values,), distinct=False)
     size = Call(
         function=CATALOGUE["CARDINALITY"],
         arguments=(values,),

@@ -138,16 +138,22 @@ def physical_columns(schema: Schema) -> list[physical.Column]:
 # --- questions of the statement handler
 
 
-def leftmost(logical: LogicalPlan) -> Relation:
-    """Return the leftmost source in FROM, whose layout and formats are a sink's defaults."""
-    if not logical.scans:
-        raise _no_source(logical)
-    return logical.scans[0].relation
+def leftmost(logical: LogicalPlan) -> Relation | None:
+    """Return the leftmost source in FROM, whose store, layout and formats are a sink's defaults; None for a query of constants."""
+    return logical.scans[0].relation if logical.scans else None
+
+
+def _source_format(logical: LogicalPlan) -> EntityFormat:
+    source = leftmost(logical)
+    return source.format if source is not None else EntityFormat()
 
 
 def sink_store_name(logical: LogicalPlan, properties: Properties, *, session_store: str | None) -> str:
     """Return the property `store`, else the session's store, else the leftmost source's."""
-    name = value_of(properties.entries, dialect.STORE) or session_store or leftmost(logical).store
+    source = leftmost(logical)
+    name = value_of(properties.entries, dialect.STORE) or session_store
+    if name is None and source is not None:
+        name = source.store
     if name is None:
         raise UserError(
             SqlState.STORE_NOT_FOUND,
@@ -196,14 +202,15 @@ def entity_sink(
     if logical.kind is not kind:
         raise wrong_kind(statement, logical, kind)
     facet = record_sink(connector, kind, logical.span)
-    source = logical.scans[0].relation
+    source = _source_format(logical)
+    inherited = source.value if logical.scans else None
     entity = connector.path(reader, name.name.lower())
     for spec in (*_OF_STATEMENT, dialect.UPSERT_MODE):
         reader.take(spec)
     primary = logical.schema.primary_key if kind is RelationKind.CHANGELOG else ()
     schema = _keyed(logical.schema, primary)
     places = SchemaPlaces(store.schema_registry, descriptors or {})
-    value = value_format(reader, schema, logical.span, places=places, inherited=source.format.value)
+    value = value_format(reader, schema, logical.span, places=places, inherited=inherited)
     key = _key(logical, kind, reader, value)
     key_layout = _checked_key(key, value, places, source, reader)
     sink = EntitySink(
@@ -269,7 +276,7 @@ def insert_sink(
         key,
         relation.format.value,
         SchemaPlaces(store.schema_registry),
-        leftmost(logical),
+        _source_format(logical),
         reader,
         relation.format.key,
     )
@@ -460,7 +467,7 @@ def _keyed(schema: Schema, key: tuple[str, ...]) -> Schema:
 
 
 def _check_continuous(logical: LogicalPlan) -> None:
-    if logical.of_tables:
+    if logical.has_end:
         refuse_repeated_names(output_items(logical.root))
         return
     if logical.snapshot:
@@ -546,7 +553,7 @@ def _groups_not_selected(root: Aggregate) -> list[str]:
 
 
 def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value: AnyFormat) -> Key:
-    source = logical.scans[0].relation
+    source = _source_format(logical)
     specified_format = record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS)
     if kind is RelationKind.CHANGELOG:
         _check_key(logical, "CREATE_CHANGELOG_AS")
@@ -558,7 +565,7 @@ def _key(logical: LogicalPlan, kind: RelationKind, reader: PropertyReader, value
                 span=logical.partition_by[0].span,
             )
         return changelog_key(
-            logical.schema, _tag(source.format.key), specified_format, reader.span(dialect.KEY_FORMAT)
+            logical.schema, _tag(source.key), specified_format, reader.span(dialect.KEY_FORMAT)
         )
     # Clients set 'key.format' for every stream that they create.
     return stream_key(logical, reader, specified_format, value.format, required=False)
@@ -611,13 +618,13 @@ def _checked_key(
     key: Key,
     value: AnyFormat,
     places: SchemaPlaces,
-    source: Relation,
+    source: EntityFormat,
     reader: PropertyReader,
     own: AnyFormat | None = None,
 ) -> AnyFormat | None:
     """Return `own` is the key's format of a relation that is there. Raises UserError 3D009 without a registry where one is needed, 42P16
     for a key that its schema cannot hold, 0A000 for keys whose schemas another one knows."""
-    carried = source.format.key
+    carried = source.key
     span = reader.span(dialect.KEY_FORMAT)
     if key.carried and carried is not None and carried.format in WITH_SCHEMAS:
         if registry_of(carried) not in (None, places.registry):

@@ -1,4 +1,4 @@
-"""A query of tables of stores as a plan that ends: each table is read once, and one text of Spark SQL is the result."""
+"""A query of tables of stores, or of constants, as a plan that ends: each table is read once, and one text of Spark SQL is the result."""
 
 from __future__ import annotations
 
@@ -48,18 +48,23 @@ def plan_table_query(logical: LogicalPlan, target: Target = LOCAL) -> physical.S
 def plan_bounded_query(
     logical: LogicalPlan, sink: EntitySink | TableSink | ViewSink, target: Target = LOCAL
 ) -> physical.SparkPlan:
-    """Return the plan of a query that writes what only tables contain now, and then ends. Raises UserError 0A000 for real-time mode, and
-    for what the target does not support."""
+    """Return the plan of a query that writes what only tables contain now, or constants, and then ends. Raises UserError 0A000 for
+    real-time mode, and for what the target does not support."""
     if logical.properties.execution_mode == "real_time":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "the query cannot run in real-time mode: the rows of tables are stored, and written in batches",
+            "the query cannot run in real-time mode: rows of tables and constants are stored, and written in batches",
             hint="Leave 'execution.mode' out.",
             span=logical.properties.execution_mode_span,
         )
     rows = physical.Spool(id="rows", input=_RESULT)
+    sources = (
+        "every source is a table: its rows are read once"
+        if logical.of_tables
+        else "the query has no source: its rows are constants"
+    )
     plan = physical.SparkPlan(
-        reasons=["every source is a table: its rows are read once, and the query ends when they are written"],
+        reasons=[f"{sources}, and the query ends when they are written"],
         bounded=True,
         steps=[*_result(logical), rows, *sink_steps(sink, "sink", rows.id, lambda word: word)],
         outputs=["sink"],

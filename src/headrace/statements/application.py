@@ -261,11 +261,12 @@ def _query(statement: _Query, draft: Draft, run: Execution) -> Member:
 
 
 def _refuse_bounded(logical: LogicalPlan) -> None:
-    """Raise UserError 0A000 for a query of tables: it ends, and the queries of an application run as one that does not."""
-    if logical.of_tables:
+    """Raise UserError 0A000 for a query of tables or constants: it ends, and the queries of an application run as one that does not."""
+    if logical.has_end:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a query that reads only tables is not supported in an application: it ends when it has read them",
+            f"a query that reads only {'tables' if logical.of_tables else 'constants'} is not supported in an application: "
+            "it ends when it has read them",
             hint="Put the query before or after the application.",
             span=logical.span,
         )

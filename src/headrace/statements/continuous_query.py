@@ -27,7 +27,7 @@ from headrace.catalog.objects import (
     ViewDefinition,
 )
 from headrace.catalog.policy import Requirement
-from headrace.connectors.base import StoreDescriptor
+from headrace.connectors.base import EntityDescription, StoreDescriptor
 from headrace.connectors.registry import connector
 from headrace.core import tracing
 from headrace.core.errors import HeadraceError, InternalError, Span, UserError
@@ -345,7 +345,6 @@ def _prepare_entity(
         plan = plan_query(logical, table, run.target)
         relation = new_table(table, run.role)
         return Prepared(QueryKind.CREATE_TABLE_AS, logical, plan, table, name, store, kind, relation)
-    source_store, source_kind = run.connection(source.store or "")
     existing = run.described(store, kind, entity)
     sink = entity_sink(
         logical,
@@ -355,7 +354,7 @@ def _prepare_entity(
         store=store,
         connector=kind,
         existing=existing,
-        leftmost=run.described(source_store, source_kind, source.entity or ()),
+        leftmost=_described(source, run) if source is not None else None,
         descriptors=run.descriptors,
     )
     moment = now()
@@ -382,6 +381,11 @@ def _prepare_entity(
         kind,
         relation,
     )
+
+
+def _described(source: Relation, run: Execution) -> EntityDescription | None:
+    store, kind = run.connection(source.store or "")
+    return run.described(store, kind, source.entity or ())
 
 
 def _prepare_insert(statement: InsertInto, logical: LogicalPlan, run: Execution) -> Prepared:

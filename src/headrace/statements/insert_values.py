@@ -302,4 +302,4 @@ def _bound(row: Select, run: Execution) -> LogicalPlan:
         connectors=connector,
         inside_views=SystemLookup(state, None),
     )
-    return bind(row, context, is_row=True)
+    return bind(row, context, continuous=True)

@@ -80,8 +80,8 @@ def origin_of(logical: LogicalPlan, plan: SparkPlan, kind: QueryKind, run: Execu
         return None
     if kind in UNSUPPORTED:
         refuse_resume(resume, UNSUPPORTED[kind])
-    if logical.of_tables:
-        refuse_resume(resume, "a query that reads only tables")
+    if logical.has_end:
+        refuse_resume(resume, f"a query that reads only {'tables' if logical.of_tables else 'constants'}")
     source = _source(resume, run)
     _refuse_source(source, resume.span)
     old = SparkPlan.from_json(_present_plan(source, run, resume.span))

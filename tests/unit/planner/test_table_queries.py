@@ -11,7 +11,7 @@ from headrace.catalog.objects import Relation, RelationKind
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
 from headrace.planner import state_warning
-from headrace.planner.explain import explain
+from headrace.planner.explain import explain, explain_running
 from headrace.planner.physical import ReadTable, SparkPlan
 from headrace.planner.sinks import ResultSink
 from headrace.planner.table_queries import plan_table_query
@@ -133,3 +133,47 @@ def test_explain_shows_the_rows_that_are_stored() -> None:
     assert "Output: CHANGELOG (insert, primary key (country))\n" in text
     assert "the query ends when they are written\nDelivery: at-least-once" in text
     assert "  3. rows: store the rows of result once, and read them in batches\n" in text
+
+
+ROWS = "FROM (VALUES ('a', 1), ('b', 2)) AS t(k, n)"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"{STREAM} k, n + 1 AS m {ROWS} WHERE n > 0",
+        f"{STREAM} 1 AS n, 'x' AS name",
+        f"{STREAM} k {ROWS} UNION ALL SELECT 'c' AS k",
+        f"{STREAM} k {ROWS} PARTITION BY k",
+        f"{CHANGELOG} k, SUM(n) AS total {ROWS} GROUP BY k",
+        f"CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n {ROWS} GROUP BY k",
+        f"INSERT INTO totals SELECT k, n {ROWS}",
+        # A function without a spelling for queries of views.
+        f"{STREAM} JSON_QUERY('[1]', '$' RETURNING ARRAY<INTEGER>) AS x {ROWS}",
+    ],
+)
+def test_a_query_of_constants_stores_them_and_ends(query: str) -> None:
+    plan = planned(query)
+    assert plan.bounded
+    assert [step.step for step in plan.steps][:2] == ["sql_transform", "spool"]
+    assert "because the query has no source: its rows are constants" in explain_running(plan)
+    assert SparkPlan.from_json(plan.to_json()) == plan
+
+
+def test_a_select_of_constants_is_answered_at_once_as_before() -> None:
+    logical = bound(f"SELECT k, n {ROWS}")
+    assert (logical.snapshot, logical.of_tables, logical.has_end) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("CREATE STREAM s AS SELECT 1 AS n", "requires the property 'value.format'"),
+        (f"{CHANGELOG} k {ROWS}", "Expected STREAM but got CHANGELOG"),
+        (f"{STREAM} k, COUNT(*) AS n {ROWS} GROUP BY k", "Expected CHANGELOG but got STREAM"),
+        (f"{STREAM} k {ROWS} QUERY WITH ('execution.mode' = 'real_time')", "real-time mode"),
+    ],
+)
+def test_what_a_query_of_constants_lacks_is_requested(query: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        planned(query)

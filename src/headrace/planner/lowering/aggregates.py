@@ -20,17 +20,17 @@ from headrace.planner.lowering.context import ADDED, Lowering, Needed, Wants, pl
 from headrace.planner.lowering.fragments import Fragment, Rows, exact, indented, select
 from headrace.planner.lowering.selects import UNSELECTED_KEY, select_list
 from headrace.planner.modes import Mode, Operator
-from headrace.planner.rules import distinct_counts_as_sizes
+from headrace.planner.rules import distinct_as_sets
 from headrace.planner.spark_sql import identifier
 
 
 def aggregate(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) -> Rows:
     """Lower GROUP BY and SELECT DISTINCT."""
     if window_groups(node):
-        return _windowed(low, operator, distinct_counts_as_sizes(node), wants)
+        return _windowed(low, operator, distinct_as_sets(node), wants)
     if is_native(low, operator, node):
         low.updates = True
-        return _updating(low, operator, distinct_counts_as_sizes(node), wants)
+        return _updating(low, operator, distinct_as_sets(node), wants)
     return _by_operator(low, operator, node, wants)
 
 
