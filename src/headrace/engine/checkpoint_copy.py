@@ -7,6 +7,7 @@ large state takes no longer than one of a small state, and no more space until t
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -190,6 +191,10 @@ def copy_failure(error: OSError) -> HeadraceError:
     )
 
 
+def _missing(file: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
+
+
 def _newest(checkpoint: CheckpointStore, log: str) -> int | None:
     return max((int(name) for name in checkpoint.names(log) if name.isdecimal()), default=None)
 
@@ -250,7 +255,7 @@ def _store_files(store: Path, files: dict[tuple[int, str], Path], version: int) 
         yield from (store / _SST_FOLDER / name for name in _sst_names(archive))
     for number in range(snapshot + 1, version + 1):
         if (number, "changelog") not in files:
-            raise FileNotFoundError(str(store / f"{number}.changelog"))
+            raise _missing(store / f"{number}.changelog")
         yield files[number, "changelog"]
 
 
