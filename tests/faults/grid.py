@@ -334,14 +334,16 @@ class Grid:
         until(lambda: sum(self._kafka.ends(topic).values()) > before + 2, "the queries are at work")
 
     def move(self) -> None:
-        """Let each query end with a savepoint, and another one continue from it. A view has no savepoints, and its query runs on."""
-        moved = [relation for relation, kind in KINDS.items() if kind.sink != "MATERIALIZED VIEW"]
-        for relation in moved:
+        """Let each query end with a savepoint, and another one continue from it: into its relation, or a view that is created again."""
+        for relation in KINDS:
             self._door.execute(f"TERMINATE QUERY {self.query(relation)} WITH SAVEPOINT {relation};")
-        for relation in moved:
+        for relation, kind in KINDS.items():
             self._until_state(relation, "terminated")
+            start = f"INSERT INTO {relation} WITH ({ONCE})"
+            if kind.sink == "MATERIALIZED VIEW":
+                start = f"DROP MATERIALIZED VIEW {relation}; CREATE MATERIALIZED VIEW {relation} AS"
             self._door.execute(
-                f"INSERT INTO {relation} WITH ({ONCE}) {KINDS[relation].sql(replaced=self._is_replaced)} QUERY WITH ("
+                f"{start} {kind.sql(replaced=self._is_replaced)} QUERY WITH ("
                 f"'query.name' = {self.query(relation)}, 'resume.from.savepoint' = {relation}); DROP SAVEPOINT {relation};"
             )
 

@@ -129,7 +129,7 @@ def test_a_query_moves_to_any_place_and_another_continues_from_a_savepoint_there
     Savepoints(tmp_path / "lost", lambda: buckets).take("s", {}, copy, *buckets)
     folder = "savepoints" if buckets else "lost"
     savepoints = Savepoints(tmp_path / folder, lambda: buckets)
-    assert savepoints.restore("s", store.at("q-2")).batch == 3
+    assert savepoints.restore("s", store.at("q-2"), {(): ()}).batch == 3
     assert border(store.at("q-2")) == Border(3, is_interrupted=False)
     assert _schema(store.at("q-2")) == _address(store.at("q-2"))
     assert store.at("q-2").read("state/0/0/SSTs/000008-a.sst") == b"000008-a.sst"

@@ -44,7 +44,10 @@ CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
 DATABRICKS = Path(__file__).with_name("databricks.slt")
 SNOWFLAKE = Path(__file__).with_name("snowflake.slt")
 EVERY_STORE = Path(__file__).with_name("every_store.slt")
-VIEWS = [Path(__file__).with_name(f"{name}.slt") for name in ("views", "view_queries")]
+VIEWS = [
+    Path(__file__).with_name(f"{name}.slt")
+    for name in ("views", "view_queries", "savepoints_of_applications")
+]
 ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
 FILES = sorted(
     set(Path(__file__).parent.glob("*.slt"))
@@ -285,7 +288,10 @@ def test_clickhouse(
 @pytest.mark.parametrize(
     "path",
     # The second file takes five minutes, most of them for queries that the store of views has no part in.
-    [pytest.param(VIEWS[0], id="views"), pytest.param(VIEWS[1], id="view_queries", marks=pytest.mark.prove)],
+    [
+        pytest.param(VIEWS[0], id="views"),
+        *(pytest.param(path, id=path.stem, marks=pytest.mark.prove) for path in VIEWS[1:]),
+    ],
 )
 def test_views_in_clickhouse(
     path: Path, with_clickhouse: HeadraceProcess, kafka: KafkaClient, seed: str

@@ -24,6 +24,7 @@ from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.functions.runtime import FunctionRuntime
+from headrace.engine.views.backup import CopiedView, new_copy
 from headrace.engine.views.opening import open_views
 from headrace.engine.views.store import ViewStore
 from headrace.planner.physical import Column, UserFunction
@@ -74,6 +75,86 @@ def ask(views: ViewStore, sql: str, timeout_s: float = 60.0) -> list[tuple[Any, 
 
 def rows(views: ViewStore) -> list[tuple[Any, ...]]:
     return ask(views, 'SELECT k, n FROM "v-1" ORDER BY k NULLS FIRST, n')
+
+
+def copy_view(views: ViewStore, view: str, path: Path) -> int:
+    """Copy a view into a file, and return its last epoch."""
+    with closing(views.snapshot(view)) as snapshot, closing(new_copy(path)) as copied:
+        assert snapshot.copy(copied)
+        return snapshot.epoch
+
+
+@pytest.mark.parametrize("retention_ms", [None, 3_600_000])
+def test_a_view_that_is_filled_with_a_copy_is_written_on_by_another_query(
+    opened: Open, retention_ms: int | None, tmp_path: Path
+) -> None:
+    views = opened()
+    assert copy_view(views, "v-1", tmp_path / "empty") == -1
+    views.apply(epoch(7), batch([{"k": "a", "n": 1}, {"k": "b", "n": 1}, {"k": None, "n": 1}]))
+    with closing(views.snapshot("v-1")) as snapshot, closing(new_copy(tmp_path / "copy")) as copied:
+        views.apply(epoch(8), batch([{"k": "a", "n": 2}, {"k": "c", "n": 2}]))
+        assert snapshot.epoch == 7
+        snapshot.copy(copied)
+    views.create("v-2", KEYED, ["k"], retention_ms=retention_ms)
+    views.fill("v-2", CopiedView(tmp_path / "copy", "v-1"))
+    ordered = 'SELECT k, n FROM "v-2" ORDER BY k NULLS FIRST'
+    assert ask(views, ordered) == [(None, 1), ("a", 1), ("b", 1)]
+
+    changes: list[dict[str, Any]] = [{"k": "a", "n": None, "gone": True}, {"k": None, "n": 5, "gone": False}]
+    assert views.apply(epoch(8, deleted="gone", query="other", view="v-2"), batch(changes))
+    assert not views.apply(epoch(8, deleted="gone", query="other", view="v-2"), batch(changes))
+    assert ask(views, ordered) == [(None, 5), ("b", 1)]
+    assert rows(views) == [(None, 1), ("a", 2), ("b", 1), ("c", 2)]
+
+
+def test_copied_rows_without_a_key_are_taken_away_one_by_one(opened: Open, tmp_path: Path) -> None:
+    views = opened(())
+    views.apply(epoch(0, keys=()), batch([{"k": "a", "n": 1}] * 3 + [{"k": "b", "n": None}]))
+    copy_view(views, "v-1", tmp_path / "copy")
+    views.create("v-2", KEYED, [])
+    views.fill("v-2", CopiedView(tmp_path / "copy", "v-1"))
+
+    changes = [
+        {"k": "a", "n": 1, "__op": -1},
+        {"k": "b", "n": None, "__op": -1},
+        {"k": "c", "n": 1, "__op": 1},
+    ]
+    views.apply(epoch(0, keys=(), sign="__op", query="other", view="v-2"), batch(changes))
+
+    assert ask(views, 'SELECT k, n FROM "v-2" ORDER BY k') == [("a", 1), ("a", 1), ("c", 1)]
+    assert len(rows(views)) == 4
+
+
+def test_a_damaged_copy_is_refused(views: ViewStore, tmp_path: Path) -> None:
+    copy_view(views, "v-1", tmp_path / "copy")
+    views.create("v-2", KEYED, ["k"])
+    for damaged, name in ((tmp_path / "copy", "v-9"), (tmp_path / "none", "v-1")):
+        with pytest.raises(UserError) as caught:
+            views.fill("v-2", CopiedView(damaged, name))
+        assert caught.value.state is SqlState.DATA_CORRUPTED
+
+
+@pytest.mark.parametrize("key", [(), ("k",)])
+def test_a_copy_of_one_store_fills_a_view_of_another(
+    clickhouse: ClickHouseServer, tmp_path: Path, seed: str, key: tuple[str, ...]
+) -> None:
+    clickhouse.execute(f"CREATE DATABASE IF NOT EXISTS views_{seed}")
+    written = [(str(n % 1000), n) for n in range(40_000)] if not key else [(str(n), n) for n in range(40_000)]
+    with (
+        closing(open_views(Settings(data_dir=tmp_path), owner="catalog")) as first,
+        closing(
+            open_views(settings_of(clickhouse, f"views_{seed}", tmp_path / "other"), owner="catalog")
+        ) as second,
+    ):
+        for number, (origin, target) in enumerate(((first, second), (second, first))):
+            view, filled = f"v-{number}", f"v-{number + 1}"
+            if number == 0:
+                origin.create(view, KEYED, key)
+                origin.apply(epoch(0, view=view, keys=key), batch([{"k": k, "n": n} for k, n in written]))
+            copy_view(origin, view, tmp_path / filled)
+            target.create(filled, KEYED, key)
+            target.fill(filled, CopiedView(tmp_path / filled, view))
+            assert sorted(ask(target, f'SELECT k, n FROM "{filled}"')) == sorted(written)
 
 
 @pytest.mark.parametrize("retention_ms", [None, 60_000])
@@ -213,7 +294,7 @@ VALUES: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize("key", [(), ("i",), ("i", *(f"c{number}" for number in range(len(VALUES))))])
-def test_every_value_comes_back_as_it_was(opened: Open, key: tuple[str, ...]) -> None:
+def test_every_value_comes_back_as_it_was(opened: Open, key: tuple[str, ...], tmp_path: Path) -> None:
     views = opened()
     columns = [
         Column(name="i", type="INTEGER"),
@@ -254,6 +335,10 @@ def test_every_value_comes_back_as_it_was(opened: Open, key: tuple[str, ...]) ->
     views.create("v-2", columns, key)
     views.apply(epoch(0, view="v-2", keys=key), bytes(buffer.getvalue()))
     stored = ask(views, 'SELECT * FROM "v-2" ORDER BY i')
+    views.create("v-3", columns, key)
+    copy_view(views, "v-2", tmp_path / "copy")
+    views.fill("v-3", CopiedView(tmp_path / "copy", "v-2"))
+    assert list(map(repr, ask(views, 'SELECT * FROM "v-3" ORDER BY i'))) == list(map(repr, stored))
     expected = [column.to_pylist() for column in table.columns]
     expected[10] = [value and value.replace(tzinfo=None) - datetime.timedelta(0) for value in expected[10]]
     for number, column in enumerate(expected):

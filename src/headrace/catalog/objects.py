@@ -446,6 +446,11 @@ class Query:
         return self.desired_state is DesiredState.RUNNING
 
     @property
+    def starts(self) -> tuple[int, int]:
+        """Numbers that change whenever the query is started again."""
+        return self.generation, self.restarts
+
+    @property
     def sinks(self) -> tuple[RelationName, ...]:
         """The relations that it writes, in the order of the plan's sinks."""
         return (self.sink, *self.more_sinks)
@@ -475,8 +480,9 @@ class Savepoint:
 
     The facts are of the query at that moment: it may have changed since, or be gone. `uses` are as those of a `QueryVersion`; a savepoint
     of another server has none. `batch` is the last batch in the copy, `size` the bytes of its files. `is_interrupted` is true if the query
-    had begun another batch and did not finish it: then it is not known whether that one is in the query's output. It is dropped after
-    `expires_at`; None: never by itself.
+    had begun another batch and did not finish it: then it is not known whether that one is in the query's output. `is_final` is true as
+    long as the query has not run since the copy. An application has `more_sinks`, and `batch` is the sum over its parts. It is dropped
+    after `expires_at`; None: never by itself.
     """
 
     name: str
@@ -494,7 +500,14 @@ class Savepoint:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     expires_at: datetime.datetime | None = None
+    more_sinks: tuple[RelationName, ...] = ()
+    is_final: bool = False
     id: str = field(default_factory=new_id, kw_only=True)
+
+    @property
+    def sinks(self) -> tuple[RelationName, ...]:
+        """The relations that the query wrote, in the order of the plan's sinks."""
+        return (self.sink, *self.more_sinks)
 
 
 @dataclass(frozen=True)

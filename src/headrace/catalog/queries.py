@@ -14,6 +14,7 @@ from headrace.catalog.kinds import BY_NAME
 from headrace.catalog.kinds.compute_pool import COMPUTE_POOL
 from headrace.catalog.kinds.query import QUERY
 from headrace.catalog.kinds.relation import RELATION
+from headrace.catalog.kinds.savepoint import SAVEPOINT
 from headrace.catalog.kinds.spec import KindSpec, Path
 from headrace.catalog.objects import (
     ColumnLineage,
@@ -26,6 +27,7 @@ from headrace.catalog.objects import (
     Relation,
     Role,
 )
+from headrace.catalog.repository import Repository
 from headrace.catalog.state import CatalogState
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment, present
@@ -115,7 +117,7 @@ def create(storage: Storage, query: Query) -> None:
 
 def start(storage: Storage, query: Query, message: str, *, queues: bool = False) -> None:
     """Request a start as a new generation, without the earlier error and restarts. A query that does not run enters the queue of its
-    compute pool if it `queues`. Raises UserError 3D019."""
+    compute pool if it `queues`. Its savepoints are no longer final. Raises UserError 3D019."""
     ended = query.actual_state in (QueryState.ERRORED, QueryState.TERMINATED)
     is_queued = query.actual_state is QueryState.QUEUED or (queues and ended)
     state = QueryState.QUEUED if is_queued else QueryState.STARTING
@@ -130,6 +132,10 @@ def start(storage: Storage, query: Query, message: str, *, queues: bool = False)
         restarts=0,
     )
     events.add(storage, query.id, state, message)
+    savepoints = Repository(storage, SAVEPOINT)
+    for savepoint in savepoints.all():
+        if savepoint.query_id == query.id and savepoint.is_final:
+            savepoints.update(replace(savepoint, is_final=False))
 
 
 def change_uses(storage: Storage, query: Query) -> None:

@@ -30,19 +30,28 @@ from headrace.connectors.marks import RESUMED, WRITER
 from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.checkpoint_copy import PARTS, border, copy_failure, copy_whole, newest_batch, parts_of
+from headrace.engine.checkpoint_copy import (
+    VIEWS,
+    Folder,
+    border,
+    copy_failure,
+    copy_whole,
+    newest_batch,
+    parts_of,
+)
 from headrace.engine.checkpoints import folder_name
 from headrace.engine.copies import Copies
 from headrace.engine.digests import digests
 from headrace.engine.pool_properties import CHECKPOINTS as CHECKPOINTS_SPEC
+from headrace.engine.view_copies import views_of
+from headrace.engine.views.backup import new_copy
 from headrace.engine.views.duckdb import DuckDbViews
 from headrace.engine.views.store import ViewStore
-from headrace.planner.physical import SparkPlan, WriteView
+from headrace.planner.physical import SparkPlan
 
 FORMAT = 1
 """Version of a backup's layout. A later release reads all earlier ones."""
 MANIFEST = "manifest.json"
-VIEWS_FILE = "views.duckdb"
 CHECKPOINTS = "checkpoints"
 SAVEPOINTS = "savepoints"
 _TOKEN_FILE = "token"  # noqa: S105 - the name of a file
@@ -116,7 +125,7 @@ class Backups:
         queries, relations, savepoints = await asyncio.to_thread(self._copy_catalog, folder)
         left = {each.id for each in relations if each.kind is RelationKind.MATERIALIZED_VIEW}
         without_position, count = [], 0
-        with closing(await asyncio.to_thread(views.new_copy, folder / VIEWS_FILE)) as copied_views:
+        with closing(await asyncio.to_thread(new_copy, folder / VIEWS)) as copied_views:
             for query in queries:
                 target = folder / CHECKPOINTS / folder_name(query)
                 written = {view: part for view, part in _views_of(query).items() if view in left}
@@ -129,7 +138,7 @@ class Backups:
                     for snapshot in snapshots.values():
                         stack.callback(snapshot.close)
                     for view, snapshot in snapshots.items():
-                        if snapshot.epoch > newest_batch(target / written[view]):
+                        if snapshot.epoch > newest_batch(target.joinpath(*written[view])):
                             raise _changed(f"the query {query.id} was started again")
                         count += await asyncio.to_thread(snapshot.copy, copied_views)
             # Of queries whose plan this release cannot read, and which do not run.
@@ -161,14 +170,18 @@ class Backups:
     async def _copied(self, query: Query, target: Path, *, hold: bool) -> AsyncIterator[bool]:
         """Copy the checkpoint of a query, and yield whether it has one. With `hold` a query that runs begins no batch until the end of the
         context."""
-        try:
-            runs = await self._copies.back_up(query, target, hold=hold)
-            yield runs is not None
-            if runs:
-                await asyncio.to_thread(_separate, target)
-        finally:
-            if hold:
-                self._copies.release(query)
+        async with self._copies.exclusive(query.id):
+            current = self._catalog.query(query.id)
+            should_run = current is not None and current.should_run
+            try:
+                # A query that is to be stopped is held at the border of its last savepoint.
+                runs = await self._copies.back_up(query, target, hold=hold or not should_run)
+                yield runs is not None
+                if runs:
+                    await asyncio.to_thread(_separate, target)
+            finally:
+                if hold and should_run:
+                    self._copies.release(query)
 
     def _refuse_dropped(
         self, queries: list[Query], relations: list[Relation], savepoints: list[Savepoint]
@@ -188,18 +201,12 @@ class Backups:
                 raise _changed(f"the query {query.id} was dropped")
 
 
-def _views_of(query: Query) -> dict[str, Path]:
-    """Return the views that a query writes, each with the folder of its part in the checkpoint; none for a plan that cannot be read."""
+def _views_of(query: Query) -> dict[str, Folder]:
+    """Return the views that a query writes, as `views_of`; none for a plan that cannot be read."""
     try:
-        parts = SparkPlan.from_json(query.plan).parts()
+        return views_of(SparkPlan.from_json(query.plan))
     except ValidationError:
         return {}
-    return {
-        step.view: Path(PARTS, part.sink.id) if len(parts) > 1 else Path()
-        for part in parts
-        for step in part.sinks
-        if isinstance(step, WriteView)
-    }
 
 
 def _separate(checkpoint: Path) -> None:

@@ -7,14 +7,15 @@ large state takes no longer than one of a small state, and no more space until t
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import shutil
 import uuid
 import zipfile
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
@@ -31,6 +32,10 @@ FIRST_VERSION = "first_version"
 there."""
 PARTS = "parts"
 """The folder of the checkpoints of an application's parts, in that of the application."""
+VIEWS = "views.duckdb"
+"""The rows of the materialized views that a query writes, in a copy of its checkpoint."""
+Folder = tuple[str, ...]
+"""A folder in that of a query, by the names on the way; empty for the folder itself."""
 _METADATA = "metadata"
 _WATERMARK = "watermark"
 _SOURCES = ("sources", "rows")
@@ -44,11 +49,27 @@ _OWN_PATH = re.compile(rb'"(?:file|s3):[^"]*(/state/\d+/_stateSchema/[^"]*|/spoo
 
 
 @dataclass(frozen=True)
+class Continuation:
+    """Relation of a copied checkpoint to the query that continues from it.
+
+    `folders` maps the folder of each part in the copy to that of the part which continues from it, and `views` the id of each view whose
+    rows are copied to that of the view which continues with them.
+    """
+
+    folders: Mapping[Folder, Folder]
+    views: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Border:
-    """The last finished batch of a checkpoint; `is_interrupted` if a later one was begun."""
+    """The last finished batch of a checkpoint; `is_interrupted` if a later one was begun. `is_final` if the query runs no batch after it.
+
+    Of several checkpoints, `batch` is the sum, which grows with each of them.
+    """
 
     batch: int
     is_interrupted: bool
+    is_final: bool = False
 
 
 def border(checkpoint: CheckpointStore) -> Border | None:
@@ -63,6 +84,12 @@ def parts_of(checkpoint: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.is_dir() else [checkpoint]
 
 
+def plans_of_parts(plan: SparkPlan) -> dict[Folder, SparkPlan]:
+    """Return the parts of a plan, each with the folder of its checkpoint in that of the query."""
+    parts = plan.parts()
+    return {(PARTS, part.sink.id) if len(parts) > 1 else (): part for part in parts}
+
+
 def has_batch(checkpoint: Path) -> bool:
     """Return True if the folder of a query contains a finished batch."""
     return any(border(LocalFolder(part)) is not None for part in parts_of(checkpoint))
@@ -72,6 +99,18 @@ def newest_batch(checkpoint: Path) -> int:
     """Return the newest batch that a checkpoint has planned; -1 without one."""
     newest = _newest(LocalFolder(checkpoint), "offsets")
     return -1 if newest is None else newest
+
+
+def copy_at_rest(checkpoint: Path, target: Path, plan: SparkPlan) -> Border:
+    """Copy the checkpoint of a query that does not run, and whose parts have all finished a batch. Raises OSError."""
+    borders = []
+    for folder, part in plans_of_parts(plan).items():
+        last = border(LocalFolder(checkpoint.joinpath(*folder)))
+        if last is None:
+            raise _missing(checkpoint.joinpath(*folder, "commits"))
+        copy_checkpoint(checkpoint.joinpath(*folder), target.joinpath(*folder), last.batch, part)
+        borders.append(last)
+    return Border(sum(last.batch for last in borders), any(last.is_interrupted for last in borders))
 
 
 def copy_whole(checkpoint: Path, target: Path) -> None:
@@ -140,8 +179,22 @@ def place_checkpoint(copy: Path, final: CheckpointStore, batch: int) -> None:
         _place(copy, checkpoint, final, batch)
 
 
+def place_parts(copy: Path, final: CheckpointStore, folders: Mapping[Folder, Folder]) -> None:
+    """Let a new query continue from a copy. `folders` maps the folder of each part in the copy to that of the part which continues from it.
+    Raises as `place_checkpoint`."""
+    with final.writing(copy.parent) as checkpoint:
+        for before, after in folders.items():
+            part = copy.joinpath(*before)
+            last = border(LocalFolder(part))
+            if last is None:
+                raise _missing(part / "commits")
+            _place(part, checkpoint.joinpath(*after), final.at(*after), last.batch)
+
+
 def _place(copy: Path, checkpoint: Path, final: CheckpointStore, batch: int) -> None:
     for source in _files(copy):
+        if source == copy / VIEWS:
+            continue
         target = checkpoint / source.relative_to(copy)
         target.parent.mkdir(parents=True, exist_ok=True)
         if _names_paths(source):
@@ -166,12 +219,22 @@ def _write_moved(source: Path, target: Path, final: CheckpointStore) -> None:
     target.write_bytes(_OWN_PATH.sub(lambda path: b'"%b%b"' % (folder, path[1]), source.read_bytes()))
 
 
-def no_batch(query_id: str) -> UserError:
-    """Return the error for a query whose checkpoint has no position."""
+def no_batch(query_id: str, part: str = "") -> UserError:
+    """Return the error for a query whose checkpoint has no position, or for the part of an application with that sink."""
+    subject = f"the part {part} of the query {query_id}" if part else f"the query {query_id}"
     return UserError(
         SqlState.RELATION_NOT_READY,
-        f"the query {query_id} has not finished a batch: there is no position to continue from",
+        f"{subject} has not finished a batch: there is no position to continue from",
         hint=f"Repeat the statement later. EXPLAIN WHY {query_id}; shows the cause.",
+    )
+
+
+def too_slow(query_id: str) -> UserError:
+    """Return the error for a copy that took longer than a query waits for it."""
+    return UserError(
+        SqlState.TIMEOUT,
+        f"the copy of the checkpoint of the query {query_id} took too long, so that it may be outdated: nothing was changed",
+        hint="Repeat the statement when the server has less to do, or TERMINATE the query first.",
     )
 
 
@@ -188,6 +251,10 @@ def copy_failure(error: OSError) -> HeadraceError:
         f"the checkpoint could not be written: {error.strerror or error}",
         hint="Free space on the disk of the data directory, and look at the rights of the server there.",
     )
+
+
+def _missing(file: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
 
 
 def _newest(checkpoint: CheckpointStore, log: str) -> int | None:
@@ -250,7 +317,7 @@ def _store_files(store: Path, files: dict[tuple[int, str], Path], version: int) 
         yield from (store / _SST_FOLDER / name for name in _sst_names(archive))
     for number in range(snapshot + 1, version + 1):
         if (number, "changelog") not in files:
-            raise FileNotFoundError(str(store / f"{number}.changelog"))
+            raise _missing(store / f"{number}.changelog")
         yield files[number, "changelog"]
 
 

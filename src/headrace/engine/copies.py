@@ -7,13 +7,24 @@ import itertools
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from headrace.catalog.objects import Query, QueryState
 from headrace.connectors.carried_errors import carried
+from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import InternalError, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, copy_whole, has_batch, no_batch
+from headrace.engine.checkpoint_copy import (
+    Border,
+    border,
+    copy_at_rest,
+    copy_whole,
+    has_batch,
+    no_batch,
+    plans_of_parts,
+)
 from headrace.engine.checkpoints import Checkpoints, folder_name
 from headrace.engine.pools import DriverProcess
 from headrace.engine.protocol import HOLD_S, CheckpointCopied, CopyCheckpoint, ReleaseQuery
@@ -30,22 +41,35 @@ class Copies:
     def __init__(self, checkpoints: Checkpoints, driver_of: Callable[[str], DriverProcess | None]) -> None:
         self._checkpoints = checkpoints
         self._driver_of = driver_of
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._sequences = itertools.count(1)
         self._asked: dict[int, tuple[DriverProcess, asyncio.Future[CheckpointCopied]]] = {}
 
+    def exclusive(self, query_id: str) -> asyncio.Lock:
+        """Return the lock of a query for a copy that holds it: the end of another copy would release the query."""
+        lock = self._locks.get(query_id)
+        if lock is None:
+            lock = self._locks[query_id] = asyncio.Lock()
+        return lock
+
     async def copy(self, query: Query, target: Path, *, hold: bool = False) -> Border:
         """Copy the checkpoint of a query at a batch border into a folder that does not exist, and return the border. With `hold` a query
-        that runs begins no batch afterwards, since it is to be stopped.
+        that runs begins no batch afterwards, since it is to be stopped, until `release`.
 
-        Raises UserError 3E003 for a query that has not finished a batch, 57014 if its batch does not end in time; OSError, and
-        HeadraceError as S3Folder.
+        Raises UserError 3E003 for a query with a part that has not finished a batch, 57014 if its batch does not end in time; OSError,
+        and HeadraceError as S3Folder.
         """
         answer = await self._of_driver(query, target, hold)
         if answer is None or not answer.is_running:
             # A driver that has ended may have left a part.
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
-            return await asyncio.to_thread(self._at_rest, query, target)
-        return _border(answer)
+            last = await asyncio.to_thread(self._at_rest, query, target)
+            return replace(last, is_final=not query.should_run or query.actual_state is QueryState.ERRORED)
+        last = _border(answer)
+        for folder in plans_of_parts(SparkPlan.from_json(query.plan)):
+            if border(LocalFolder(target.joinpath(*folder))) is None:
+                raise no_batch(query.id, *folder[1:])
+        return replace(last, is_final=hold)
 
     async def back_up(self, query: Query, target: Path, *, hold: bool) -> bool | None:
         """Copy the checkpoint of a query into a folder that does not exist: at a batch border if it runs, as a whole if it does not.
@@ -164,17 +188,17 @@ class Copies:
 
     def is_interrupted(self, query: Query) -> bool:
         """Return True if a query that does not run has begun a batch that it did not finish."""
-        last = border(self._checkpoints.store(query))
-        return last is not None and last.is_interrupted
+        store = self._checkpoints.store(query)
+        borders = [border(store.at(*folder)) for folder in plans_of_parts(SparkPlan.from_json(query.plan))]
+        return any(last is not None and last.is_interrupted for last in borders)
 
     def _at_rest(self, query: Query, target: Path) -> Border:
-        store = self._checkpoints.store(query)
-        last = border(store)
-        if last is None:
-            raise no_batch(query.id)
+        store, plan = self._checkpoints.store(query), SparkPlan.from_json(query.plan)
+        for folder in plans_of_parts(plan):
+            if border(store.at(*folder)) is None:
+                raise no_batch(query.id, *folder[1:])
         with store.reading(target.parent) as checkpoint:
-            copy_checkpoint(checkpoint, target, last.batch, SparkPlan.from_json(query.plan))
-        return last
+            return copy_at_rest(checkpoint, target, plan)
 
 
 def _border(answer: CheckpointCopied) -> Border:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 import structlog
 
@@ -25,7 +24,7 @@ from headrace.core.signals import Signal
 from headrace.engine import openlineage
 from headrace.engine.alerts import Alerts
 from headrace.engine.backups import Backup, Backups
-from headrace.engine.checkpoint_copy import Border, copy_failure, place_checkpoint
+from headrace.engine.checkpoint_copy import Border, Continuation, copy_failure, place_parts
 from headrace.engine.checkpoints import Checkpoints, copy_checkpoints, remove_checkpoints
 from headrace.engine.copies import Copies
 from headrace.engine.drivers import Drivers, usable_pool
@@ -55,6 +54,7 @@ from headrace.engine.results import ResultChannel
 from headrace.engine.savepoints import Manifest, Savepoints
 from headrace.engine.sizes import memory_mb, pool_resources, refuse_beyond_memory
 from headrace.engine.supervisor import Supervisor
+from headrace.engine.view_copies import ViewCopies
 from headrace.engine.views.opening import open_views
 from headrace.engine.views.readers import Readers
 from headrace.engine.views.store import PURGE_INTERVAL_S
@@ -106,6 +106,9 @@ class Engine:
             *([self._lineage.changed] if self._lineage is not None else []),
         )
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
+        self._view_copies = ViewCopies(
+            self._copies, self.views, lambda query_id: self._supervisor.driver_of(query_id) is not None
+        )
         self._backups = Backups(settings.data_dir.resolve(), catalog, self._copies, self.views)
         self._savepoints = Savepoints(settings.durable_dir / "savepoints", self._buckets)
         self.history = MetricsHistory(
@@ -121,7 +124,6 @@ class Engine:
             catalog, settings, self._drivers, self._checkpoints, self.functions
         )
         self._applying: set[asyncio.Task[None]] = set()
-        self._replacing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._readers = Readers(self.views.readers)
         self._stopping = asyncio.Event()
         self._chores: list[asyncio.Task[None]] = []
@@ -220,21 +222,30 @@ class Engine:
     async def take_savepoint(
         self, identifier: str, query: Query, facts: Mapping[str, Any], *, hold: bool = False
     ) -> Manifest:
-        """Copy the checkpoint of a query, between two batches if it runs, into the savepoint of that id, with `facts` about the query.
-        With `hold` the query begins no batch afterwards, since it is to be stopped.
+        """Copy the checkpoint of a query and the rows of its views, between two batches if it runs, into the savepoint of that id, with
+        `facts` about the query. With `hold` the query begins no batch afterwards, since it is to be stopped, or released.
 
-        Raises UserError 3E003, 57014 and XX001, and ExternalError 53000, as `Copies.copy` and `copy_failure` do.
+        Raises UserError 3E003, 57014 and XX001, and ExternalError 53000, as `ViewCopies.copy` and `copy_failure` do.
         """
         loop = asyncio.get_running_loop()
 
         def copy(target: Path) -> Border:
             return asyncio.run_coroutine_threadsafe(
-                self._copies.copy(query, target, hold=hold), loop
+                self._view_copies.copy(query, target, hold=hold), loop
             ).result()
 
         store = self._shared_stores().get(query.compute_pool)
         bucket = None if isinstance(store, LocalFolder) else store
-        return await asyncio.to_thread(self._savepoints.take, identifier, facts, copy, bucket)
+        try:
+            return await asyncio.to_thread(self._savepoints.take, identifier, facts, copy, bucket)
+        except BaseException:
+            if query.should_run:
+                self.release(query)
+            raise
+
+    def release(self, query: Query) -> None:
+        """Let a query that `take_savepoint` holds continue."""
+        self._copies.release(query)
 
     async def savepoint_manifest(self, identifier: str) -> Manifest:
         """Return the manifest of a savepoint in the folder of savepoints. Raises UserError 3D024, 0A000 and XX001, as
@@ -269,20 +280,26 @@ class Engine:
             await asyncio.to_thread(self._savepoints.fetch, savepoint.id)
         return await self._backups.take()
 
-    async def continue_from_savepoint(self, identifier: str, query_id: str, pool: str) -> None:
-        """Let a new query of a pool continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError 53000, as
-        `Savepoints.restore` does."""
+    async def continue_from_savepoint(
+        self, identifier: str, query_id: str, pool: str, continuation: Continuation
+    ) -> None:
+        """Let a new query of a pool, with new views, continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError
+        53000, as `Savepoints.restore` and `ViewCopies.fill` do."""
         checkpoint = self._checkpoints.new(query_id, pool)
-        await asyncio.to_thread(self._savepoints.restore, identifier, checkpoint)
+        await asyncio.to_thread(self._savepoints.restore, identifier, checkpoint, continuation.folders)
+        await self._view_copies.fill(self._savepoints.copy_of(identifier), continuation.views)
 
-    async def continue_from_query(self, earlier: Query, query_id: str, pool: str) -> None:
-        """Let a new query of a pool continue from the checkpoint of a query that has ended. Raises UserError 3E003, XX001; ExternalError
-        53000."""
+    async def continue_from_query(
+        self, earlier: Query, query_id: str, pool: str, continuation: Continuation
+    ) -> None:
+        """Let a new query of a pool, with new views, continue from the checkpoint of a query that has ended. Raises UserError 3E003, XX001;
+        ExternalError 53000."""
         checkpoint = self._checkpoints.new(query_id, pool)
         copy = self._checkpoints.copy_path(checkpoint, query_id)
         try:
-            last = await self._copies.copy(earlier, copy)
-            await asyncio.to_thread(place_checkpoint, copy, checkpoint, last.batch)
+            await self._view_copies.copy(earlier, copy)
+            await asyncio.to_thread(place_parts, copy, checkpoint, continuation.folders)
+            await self._view_copies.fill(copy, continuation.views)
         except OSError as error:
             raise copy_failure(error) from error
         finally:
@@ -291,10 +308,11 @@ class Engine:
     def replacing(self, query_id: str) -> asyncio.Lock:
         """Return the lock of a query within which a new version is stored: two versions with the same number would have the same
         checkpoint."""
-        lock = self._replacing.get(query_id)
-        if lock is None:
-            lock = self._replacing[query_id] = asyncio.Lock()
-        return lock
+        return self._copies.exclusive(query_id)
+
+    def saving(self, query_id: str) -> asyncio.Lock:
+        """Return the lock of a query within which a savepoint is taken and stored: the end of another copy would release the query."""
+        return self._copies.exclusive(query_id)
 
     async def start_anew(self, successor: Query) -> None:
         """Remove what a server that was killed has left in the place of the checkpoint of a version that is not stored yet."""

@@ -1,7 +1,8 @@
-"""Folders of savepoints: copies of checkpoints, with a manifest of their files. ADR 54.
+"""Folders of savepoints: copies of checkpoints, with a manifest of their files. ADRs 54 and 102.
 
 A savepoint is a folder with the name of its id: `manifest.json` and the copied `checkpoint`. The manifest is written last, so that a
-folder without one is half written. It contains all that the catalog knows about the savepoint, so that another server can use it.
+folder without one is half written. It contains all that the catalog knows about the savepoint, so that another server can use it. The
+copy has a folder for each part of an application, and a file with the rows of materialized views.
 
 The savepoint of a query whose checkpoint is in S3 is there too, in `savepoints/` of its pool: it is downloaded when it is used on a machine
 that lacks it. ADR 87.
@@ -21,11 +22,21 @@ from headrace.connectors.checkpoint_store import CheckpointStore
 from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.checkpoint_copy import Border, copy_failure, copy_whole, place_checkpoint
+from headrace.engine.checkpoint_copy import (
+    PARTS,
+    VIEWS,
+    Border,
+    Folder,
+    copy_failure,
+    copy_whole,
+    place_parts,
+)
 from headrace.engine.digests import digests
 
-FORMAT = 1
+FORMAT = 2
 """Version of the folder's layout. A later release reads all earlier ones."""
+_PLAIN_FORMAT = 1
+"""The version of a folder without parts and without rows of views, which earlier releases read too."""
 _MANIFEST = "manifest.json"
 _CHECKPOINT = "checkpoint"
 _BUCKET_FOLDER = "savepoints"
@@ -34,7 +45,8 @@ _HALF_WRITTEN_S = 3600
 
 @dataclass(frozen=True)
 class Manifest:
-    """Content of a savepoint's manifest: `facts` are those of its query, `files` the size in bytes and the SHA-256 of each file."""
+    """Content of a savepoint's manifest: `facts` are those of its query, with `is_final` as in `Border`; `files` the size in bytes and the
+    SHA-256 of each file."""
 
     batch: int
     is_interrupted: bool
@@ -71,8 +83,11 @@ class Savepoints:
         try:
             folder.mkdir(parents=True)
             last = copy(folder / _CHECKPOINT)
+            facts = {**facts, "is_final": last.is_final}
             manifest = Manifest(last.batch, last.is_interrupted, facts, digests(folder / _CHECKPOINT))
-            content = json.dumps({"format": FORMAT, **vars(manifest)}, indent=1, ensure_ascii=False)
+            is_plain = not any((folder / _CHECKPOINT / name).exists() for name in (PARTS, VIEWS))
+            form = {"format": _PLAIN_FORMAT if is_plain else FORMAT}
+            content = json.dumps({**form, **vars(manifest)}, indent=1, ensure_ascii=False)
             if bucket is not None:
                 uploaded = bucket.at(_BUCKET_FOLDER, identifier)
                 with uploaded.at(_CHECKPOINT).writing(self._folder) as files:
@@ -118,7 +133,7 @@ class Savepoints:
         except ValueError:
             raise _damaged(identifier, _MANIFEST) from None
         written = content.pop("format", None)
-        if written != FORMAT:
+        if written not in (_PLAIN_FORMAT, FORMAT):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"the savepoint {identifier} has the format {written}, but this release reads formats up to {FORMAT}",
@@ -127,18 +142,25 @@ class Savepoints:
         files = {name: (size, digest) for name, (size, digest) in content.pop("files").items()}
         return Manifest(files=files, **content)
 
-    def restore(self, identifier: str, checkpoint: CheckpointStore) -> Manifest:
-        """Let a new query continue from a savepoint. Raises as `manifest` does, and UserError XX001 with the name of a changed file."""
+    def restore(
+        self, identifier: str, checkpoint: CheckpointStore, folders: Mapping[Folder, Folder]
+    ) -> Manifest:
+        """Let a new query continue from a savepoint, part by part as in `folders` (see `Continuation`). Raises as `manifest` does, and
+        UserError XX001 with the name of a changed file."""
         manifest, copy = self.manifest(identifier), self._folder / identifier / _CHECKPOINT
         try:
             present = digests(copy)
             for name in sorted(manifest.files.keys() | present.keys()):
                 if manifest.files.get(name) != present.get(name):
                     raise _damaged(identifier, name)
-            place_checkpoint(copy, checkpoint, manifest.batch)
+            place_parts(copy, checkpoint, folders)
         except OSError as error:
             raise copy_failure(error) from error
         return manifest
+
+    def copy_of(self, identifier: str) -> Path:
+        """Return the folder of the copied checkpoint."""
+        return self._folder / identifier / _CHECKPOINT
 
     def clean_up(self) -> None:
         """Delete what a server that was killed has left half written. A folder that somebody is copying there is younger."""

@@ -42,8 +42,11 @@ class Sharing:
     parts: tuple[int, ...]
 
 
-def plan_application(parts: Sequence[Part], target: Target = LOCAL) -> physical.SparkPlan:
-    """Return the plan of all the queries, with a sink for each, in their order. Raises UserError as `plan_query`."""
+def plan_application(
+    parts: Sequence[Part], target: Target = LOCAL, queries: Sequence[str] = ()
+) -> physical.SparkPlan:
+    """Return the plan of all the queries, with a sink for each, in their order. `queries` are their names in the ids of the steps, by
+    default those of the relations that they write. Raises UserError as `plan_query`."""
     names: set[str] = set()
     shared: dict[int, str] = {}
     for shared_scan in sharing(parts):
@@ -55,7 +58,7 @@ def plan_application(parts: Sequence[Part], target: Target = LOCAL) -> physical.
             rewritten(part.logical),
             part.sink,
             target,
-            Within(part.sink.relation.name, names, shared.get(number)),
+            Within(queries[number] if queries else part.sink.relation.name, names, shared.get(number)),
         ).plan()
         for number, part in enumerate(parts)
     ]

@@ -119,12 +119,13 @@ def _kept(old: SparkPlan, new: SparkPlan) -> frozenset[str]:
     kept: set[str] = set()
     for step in new.steps:
         earlier = before.get(step.id)
-        if earlier and _content(earlier) == _content(step) and kept.issuperset(inputs_of(step)):
+        if earlier and content(earlier) == content(step) and kept.issuperset(inputs_of(step)):
             kept.add(step.id)
     return frozenset(kept)
 
 
-def _content(step: Step) -> dict[str, Any]:
+def content(step: Step) -> dict[str, Any]:
+    """Return what a checkpoint depends on in a step."""
     return step.model_dump(exclude=_WITHOUT_EFFECT)
 
 
@@ -179,7 +180,7 @@ def _other_sink(old: SparkPlan, new: SparkPlan) -> Iterator[str]:
 
 
 def _content_of(plan: SparkPlan) -> list[dict[str, Any]]:
-    return [_content(step) for step in plan.steps]
+    return [content(step) for step in plan.steps]
 
 
 def _changed_steps(old: SparkPlan, new: SparkPlan, kept: frozenset[str]) -> Iterator[str]:
@@ -191,7 +192,7 @@ def _changed_steps(old: SparkPlan, new: SparkPlan, kept: frozenset[str]) -> Iter
             earlier = next((name for name in inputs_of(step) if name not in kept), None)
             reason = (
                 "changes"
-                if earlier is None or _content(before[step.id]) != _content(step)
+                if earlier is None or content(before[step.id]) != content(step)
                 else f"gets other rows, from {earlier}"
             )
             yield f"the {_described(step)} {reason}"

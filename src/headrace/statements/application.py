@@ -33,6 +33,8 @@ from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.planner.application import Part, plan_application
 from headrace.planner.cycles import Flow
+from headrace.planner.physical import SparkPlan
+from headrace.planner.resumption import names_of_parts
 from headrace.planner.sinks import ViewSink, wrong_kind
 from headrace.sql.ast import Properties, Statement
 from headrace.sql.statements.application import Application, CreateVirtual
@@ -65,7 +67,7 @@ from headrace.statements.continuous_query import (
     unmake_view,
 )
 from headrace.statements.relation import Declared, declare, existing_relation
-from headrace.statements.resuming import refuse_resume
+from headrace.statements.resuming import Origin, compared, of_resume, planned_source, refuse_resume
 from headrace.statements.schemas import pinned
 from headrace.statements.system import SystemLookup
 
@@ -136,17 +138,33 @@ class Draft:
         return logical.from_the_beginning(is_new)
 
 
-def _of_application(statement: Application, _run: Execution) -> Iterable[Requirement]:
+def _of_application(statement: Application, run: Execution) -> Iterable[Requirement]:
     """Require nothing here: each statement's requirements are checked in its turn, since it may depend on an earlier statement."""
     if any(isinstance(item, _Query) for item in statement.statements):
         yield Requirement(Privilege.CREATE_QUERY)
+    yield from of_resume(query_properties(statement.properties.entries).resume, run)
 
 
 @handles(Application, requires=_of_application, checked=True)
 async def begin_application(statement: Application, run: Execution) -> Outcome:
     """Create all relations, and one query that runs all the queries; nothing if any statement fails."""
     draft = await drafted(statement, run)
-    return Outcome(await asyncio.to_thread(_carried_out, draft, statement))
+    return Outcome(await _carried_out(draft, statement))
+
+
+def planned(draft: Draft) -> tuple[SparkPlan, Origin | None]:
+    """Return the plan of the queries, of which there is one at least, and what they continue from. Raises UserError as
+    `plan_application` and `origin_of`."""
+    run, resume = draft.run, query_properties(draft.properties.entries).resume
+    plan = plan_application(draft.parts, run.target)
+    if resume is None:
+        return plan, None
+    source, old = planned_source(resume, run)
+    names = names_of_parts(old)
+    by_order = len(names) == len(plan.sinks) and {*names} != {*names_of_parts(plan)}
+    if by_order:
+        plan = plan_application(draft.parts, run.target, names)
+    return plan, compared(source, old, plan, resume.span, run, by_order=by_order)
 
 
 @handles(CreateVirtual, requires=nothing, checked=True)
@@ -162,7 +180,6 @@ async def create_virtual(statement: CreateVirtual, _run: Execution) -> Outcome:
 async def drafted(statement: Application, run: Execution) -> Draft:
     """Check the application without creating anything, and return its draft. Raises the errors of its statements."""
     given = query_properties(statement.properties.entries)
-    refuse_resume(given.resume, "an application")
     if given.execution_mode == "real_time":
         raise _not_real_time(statement.properties)
     catalog = await asyncio.to_thread(run.catalog.draft)
@@ -347,52 +364,72 @@ def _layout(properties: Mapping[str, str], kind: StoreDescriptor) -> dict[str, i
 # --- carrying out
 
 
-def _carried_out(draft: Draft, statement: Application) -> ResultSet:
+async def _carried_out(draft: Draft, statement: Application) -> ResultSet:
     """Create entities first, which are harmless when a later step fails; then all relations and the query in one transaction."""
-    run, prepared = draft.run, draft.queries
-    plan = plan_application(draft.parts, run.target) if prepared else None
-    query = None
-    if plan is not None:
-        name = query_properties(statement.properties.entries).name or statement.name.name
-        span = statement.properties.span(dialect.QUERY_NAME.name) or statement.name.span
-        needs = tuple(dict.fromkeys(need for member in draft.members for need in member.needs))
-        query = new_query(QueryKind.APPLICATION, name, span, statement.text, plan, prepared, run, needs)
-    if plan is not None and query is not None and not run.checking:
-        for part, sink in zip(prepared, plan.sinks, strict=True):
-            plan = pinned(plan, registered_schemas(part, run), sink)
-        query = replace(query, plan=plan.to_json())
-    queries: list[Prepared] = []
+    run, origin, query = draft.run, None, None
+    if draft.queries:
+        plan, origin = await asyncio.to_thread(planned, draft)
+        query = await asyncio.to_thread(_new_query, draft, statement, plan)
     try:
-        for member in draft.members if not run.checking else ():
-            if isinstance(member.definition, Declared) and member.definition.make is not None:
-                member.definition.make()
-            elif isinstance(member.definition, Prepared):
-                make_sink(member.definition, run)
-                queries.append(member.definition)
-        with run.catalog.transaction():
-            for relation in _relations(draft):
-                run.catalog.create_relation(relation)
-            for member in draft.members:
-                if isinstance(member.definition, Prepared) and isinstance(member.statement, _Query):
-                    refuse_own_cycle(member.definition, member.statement, run, draft.flows)
-            if query is not None:
-                tracing.request_start(query.id)
-                run.catalog.create_query(query)
+        if not run.checking:
+            await asyncio.to_thread(_make, draft)
+        if origin is not None and query is not None and not run.checking:
+            await origin.place(query.id, run)
+        await asyncio.to_thread(_kept, draft, query)
     except HeadraceError:
-        for part in queries:
-            unmake_view(part, run)
+        for part in draft.queries if not run.checking else ():
+            await asyncio.to_thread(unmake_view, part, run)
+        if origin is not None and query is not None and not run.checking:
+            await run.services.engine.forget([query.id])
         raise
     if not run.checking:
         run.services.engine.wake()
-    return _answer(draft, statement, query)
+    return _answer(draft, statement, query, origin)
 
 
-def _answer(draft: Draft, statement: Application, query: Query | None) -> ResultSet:
+def _new_query(draft: Draft, statement: Application, plan: SparkPlan) -> Query:
+    """Return the query that runs the queries; their schemas are registered."""
+    run, prepared = draft.run, draft.queries
+    name = query_properties(statement.properties.entries).name or statement.name.name
+    span = statement.properties.span(dialect.QUERY_NAME.name) or statement.name.span
+    needs = tuple(dict.fromkeys(need for member in draft.members for need in member.needs))
+    query = new_query(QueryKind.APPLICATION, name, span, statement.text, plan, prepared, run, needs)
+    if run.checking:
+        return query
+    for part, sink in zip(prepared, plan.sinks, strict=True):
+        plan = pinned(plan, registered_schemas(part, run), sink)
+    return replace(query, plan=plan.to_json())
+
+
+def _make(draft: Draft) -> None:
+    for member in draft.members:
+        if isinstance(member.definition, Declared) and member.definition.make is not None:
+            member.definition.make()
+        elif isinstance(member.definition, Prepared):
+            make_sink(member.definition, draft.run)
+
+
+def _kept(draft: Draft, query: Query | None) -> None:
+    run = draft.run
+    with run.catalog.transaction():
+        for relation in _relations(draft):
+            run.catalog.create_relation(relation)
+        for member in draft.members:
+            if isinstance(member.definition, Prepared) and isinstance(member.statement, _Query):
+                refuse_own_cycle(member.definition, member.statement, run, draft.flows)
+        if query is not None:
+            tracing.request_start(query.id)
+            run.catalog.create_query(query)
+
+
+def _answer(draft: Draft, statement: Application, query: Query | None, origin: Origin | None) -> ResultSet:
     """Return the rows of the relations first, as CREATE … AS does, then the query's."""
     rows = [relation_ddl(relation, "CREATE", "was created") for relation in _relations(draft)]
     if query is not None:
         written = ", ".join(dict.fromkeys(map(str, query.sinks)))
         notes = [f"query {query.id} runs the application {statement.name} and writes {written}"]
+        if origin is not None:
+            notes.append(f"it continues from {origin.described}")
         for part in (member.definition for member in draft.members):
             if isinstance(part, Prepared):
                 notes += [f"{part.sink_name.name}: {remark}" for remark in remarks(part)]

@@ -162,7 +162,7 @@ def _of_relation(statement: CreateRelationAs, run: Execution) -> Iterator[Requir
 def _of_start(statement: CreateRelationAs | InsertInto, run: Execution) -> Iterator[Requirement]:
     """Yield the privileges that the statement requires: those of each start, and one on what the query continues from."""
     yield from of_query(statement, run)
-    yield from of_resume(bound(statement.select, run, continuous=True), run)
+    yield from of_resume(bound(statement.select, run, continuous=True).properties.resume, run)
 
 
 def _sink_store(statement: CreateRelationAs, run: Execution) -> tuple[Store, StoreDescriptor]:
@@ -242,7 +242,7 @@ def prepare(
         prepared,
         side_topics=_missing_side_topics(prepared, run),
         schemas=_schemas(prepared, run),
-        origin=origin_of(prepared.logical, prepared.plan, prepared.kind, run),
+        origin=origin_of(prepared.logical, prepared.plan, run),
     )
     refuse_own_cycle(prepared, statement, run, other_flows)
     if not run.checking:

@@ -13,7 +13,6 @@ from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
 from headrace.planner import plan_query
-from headrace.planner.application import plan_application
 from headrace.planner.application_text import (
     ApplicationStatement,
     describe_application,
@@ -22,17 +21,17 @@ from headrace.planner.application_text import (
 from headrace.planner.explain import RelationFact, describe, explain
 from headrace.planner.sinks import ResultSink
 from headrace.planner.table_queries import plan_table_query
-from headrace.planner.target import Target
 from headrace.sql.ast import Statement
 from headrace.sql.statements.application import Application
 from headrace.sql.statements.query import Explain, InsertInto, ReplaceQuery, SelectStatement
 from headrace.sql.statements.relation import CreateRelation, CreateRelationAs, ReplaceRelation
 from headrace.sql.statements.session import Use
-from headrace.statements.application import Draft, Member, drafted
+from headrace.statements.application import Draft, Member, drafted, planned
 from headrace.statements.base import REQUIREMENTS, Execution, Outcome, handles
 from headrace.statements.continuous_query import Prepared, bound, prepare
 from headrace.statements.relation import store_name
 from headrace.statements.replacement import prepare_replacement, resolved
+from headrace.statements.resuming import Origin
 
 
 def _of_explained(statement: Explain, run: Execution) -> Iterable[Requirement]:
@@ -63,7 +62,7 @@ async def explain_statement(statement: Explain, run: Execution) -> Outcome:
         )
         return Outcome(result([("Kind", VARCHAR), ("Plan", VARCHAR)], [(kind, plan)]))
     if draft is not None and isinstance(inner, Application):
-        text = await asyncio.to_thread(_explained_application, inner.name.name, draft, run.target)
+        text = await asyncio.to_thread(_explained_application, inner.name.name, draft)
     else:
         text = await asyncio.to_thread(_explained, inner, run)
     return Outcome(result([("Plan", VARCHAR)], [(line,) for line in text.splitlines()]))
@@ -79,14 +78,17 @@ def _explained(statement: Statement, run: Execution) -> str:
         return explain(logical, plan_query(logical, ResultSink(), run.target), ResultSink())
     if isinstance(statement, CreateRelationAs | InsertInto):
         prepared = prepare(statement, run)
-        origin = prepared.origin
-        continued = [f"Continues from {origin.described}"] if origin is not None else []
-        return "\n".join([*continued, explain(prepared.logical, prepared.plan, prepared.sink)])
+        explained = explain(prepared.logical, prepared.plan, prepared.sink)
+        return "\n".join([*_continued(prepared.origin), explained])
     if isinstance(statement, ReplaceQuery):
         replacement = prepare_replacement(statement, run)
         prepared, changes = replacement.prepared, replacement.comparison.lines()
         return "\n".join([*changes, explain(prepared.logical, prepared.plan, prepared.sink)])
     raise _unexplained(statement)
+
+
+def _continued(origin: Origin | None) -> list[str]:
+    return [f"Continues from {origin.described}"] if origin is not None else []
 
 
 def _described(statement: Statement, run: Execution) -> tuple[str, str]:
@@ -114,12 +116,13 @@ def _described(statement: Statement, run: Execution) -> tuple[str, str]:
     raise _unexplained(statement)
 
 
-def _explained_application(name: str, draft: Draft, target: Target) -> str:
+def _explained_application(name: str, draft: Draft) -> str:
     parts = draft.parts
     if not parts:
         return f"Application {printed(name)}: no queries"
     virtual = [item.relation for item in draft.virtual.values()]
-    return explain_application(name, parts, plan_application(parts, target), virtual)
+    plan, origin = planned(draft)
+    return "\n".join([*_continued(origin), explain_application(name, parts, plan, virtual)])
 
 
 def _described_application(draft: Draft, run: Execution) -> tuple[str, str]:

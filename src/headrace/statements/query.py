@@ -70,11 +70,11 @@ async def terminate_query(statement: TerminateQuery, run: Execution) -> Outcome:
     query = await asyncio.to_thread(run.query, statement.reference)
     saved = []
     if statement.savepoint is not None:
-        savepoint = await save(statement.savepoint, query, statement.reference.span, run, hold=True)
+        savepoint = await save(statement.savepoint, query, statement.reference.span, run, end=True)
         saved = [described(savepoint)]
-    if query.desired_state is not DesiredState.TERMINATED:
+    elif query.desired_state is not DesiredState.TERMINATED:
         await asyncio.to_thread(run.catalog.set_desired_state, query.id, DesiredState.TERMINATED)
-        run.services.engine.wake()
+    run.services.engine.wake()
     summary = "; ".join([f"query {query.id} is being terminated", *saved])
     return Outcome(ddl("query", query.id, "TERMINATE", summary, [query.id]))
 

@@ -19,6 +19,7 @@ from headrace.core import tracing
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.names import Identifier, QualifiedName, printed
 from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoint_copy import too_slow
 from headrace.planner import plan_query
 from headrace.planner.branches import Rebuild
 from headrace.planner.column_matching import unmatched
@@ -407,24 +408,16 @@ def _kept(
     with run.catalog.transaction():
         state = run.catalog.snapshot()
         current = run.catalog.query(successor.id) if since is not None else None
-        if since is not None and current is not None and _starts(current) != _starts(since):
+        if since is not None and current is not None and current.starts != since.starts:
             raise UserError(
                 SqlState.RELATION_NOT_READY,
                 f"the query {successor.id} was started again meanwhile: nothing was changed",
                 hint="Repeat the statement.",
             )
         if time.monotonic() > until:
-            raise UserError(
-                SqlState.TIMEOUT,
-                f"the copy of the checkpoint of the query {successor.id} took too long, so that it may be outdated: nothing was changed",
-                hint="Repeat the statement when the server has less to do, or TERMINATE the query first.",
-            )
+            raise too_slow(successor.id)
         state.policy.refuse_query(successor, state.by_id)
         run.catalog.versions.replace(successor, definition)
-
-
-def _starts(query: Query) -> tuple[int, int]:
-    return query.generation, query.restarts
 
 
 def _answer(successor: Query, notes: list[str]) -> Outcome:

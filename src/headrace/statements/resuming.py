@@ -1,4 +1,4 @@
-"""QUERY WITH ('resume.from.…'): a new query continues from a savepoint, or from the checkpoint of a query that has ended. ADR 54."""
+"""QUERY WITH ('resume.from.…'): a new query continues from a savepoint, or from the checkpoint of a query that has ended. ADRs 54, 102."""
 
 from __future__ import annotations
 
@@ -9,50 +9,43 @@ from headrace.analyzer import LogicalPlan
 from headrace.analyzer.logical import ResumeFrom
 from headrace.catalog.access import Privilege
 from headrace.catalog.kinds import BY_NAME
-from headrace.catalog.objects import Query, QueryKind, QueryState, Savepoint
+from headrace.catalog.objects import Query, QueryState, Savepoint
 from headrace.catalog.policy import Requirement
 from headrace.catalog.query_versions import with_present_names
 from headrace.core.errors import Span, UserError
-from headrace.core.names import Identifier, printed
+from headrace.core.names import Identifier, path_text, printed
 from headrace.core.sqlstate import SqlState
+from headrace.engine.checkpoint_copy import Continuation, plans_of_parts
 from headrace.planner.physical import SparkPlan, Step, WriteEntity, WriteRows
-from headrace.planner.replacement import Comparison, compare
+from headrace.planner.resumption import read_of_its_own, resumed
 from headrace.statements.base import Execution
 from headrace.statements.exclusive import exclusive_readings
-
-UNSUPPORTED = {
-    QueryKind.APPLICATION: "an application",
-    QueryKind.CREATE_MATERIALIZED_VIEW_AS: "a materialized view",
-}
-"""Kinds of queries with more than one checkpoint can hold: several queries, or rows that the server keeps."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Savepoint or query from which a new query continues, and the comparison of their plans."""
+    """Savepoint or query from which a new query continues, and what continues from what."""
 
     source: Savepoint | Query
-    comparison: Comparison
+    continuation: Continuation
 
     @property
     def described(self) -> str:
         """The source, as texts name it."""
-        if isinstance(self.source, Savepoint):
-            return f"the savepoint {printed(self.source.name)}"
-        return f"the query {self.source.name or self.source.id}"
+        return _described(self.source)
 
     async def place(self, query_id: str, run: Execution) -> None:
-        """Place the checkpoint of the new query. Raises as `Engine.continue_from_savepoint` and `continue_from_query` do."""
+        """Place the checkpoint of the new query, and fill its views. Raises as `Engine.continue_from_savepoint` and `continue_from_query`
+        do."""
         engine, pool = run.services.engine, run.compute_pool().name
         if isinstance(self.source, Savepoint):
-            await engine.continue_from_savepoint(self.source.id, query_id, pool)
+            await engine.continue_from_savepoint(self.source.id, query_id, pool, self.continuation)
         else:
-            await engine.continue_from_query(self.source, query_id, pool)
+            await engine.continue_from_query(self.source, query_id, pool, self.continuation)
 
 
-def of_resume(logical: LogicalPlan, run: Execution) -> Iterator[Requirement]:
+def of_resume(resume: ResumeFrom | None, run: Execution) -> Iterator[Requirement]:
     """Yield the privilege on what a new query continues from. It is required once: a later start needs nothing of it."""
-    resume = logical.properties.resume
     if resume is not None:
         source = _source(resume, run)
         privilege = Privilege.USAGE if isinstance(source, Savepoint) else Privilege.OWNERSHIP
@@ -65,12 +58,12 @@ def refuse_resume(resume: ResumeFrom | None, what: str) -> None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{what} cannot continue from the checkpoint of another query",
-            hint="Leave the property 'resume.from.…' out. CREATE STREAM … AS SELECT and INSERT INTO support it.",
+            hint="Leave the property 'resume.from.…' out. CREATE … AS SELECT, INSERT INTO and BEGIN APPLICATION support it.",
             span=resume.span,
         )
 
 
-def origin_of(logical: LogicalPlan, plan: SparkPlan, kind: QueryKind, run: Execution) -> Origin | None:
+def origin_of(logical: LogicalPlan, plan: SparkPlan, run: Execution) -> Origin | None:
     """Return what a planned query continues from; None for a query that starts anew.
 
     Raises UserError 0A000 if it cannot continue from that, and the SQLSTATE of an object that was dropped since.
@@ -78,38 +71,71 @@ def origin_of(logical: LogicalPlan, plan: SparkPlan, kind: QueryKind, run: Execu
     resume = logical.properties.resume
     if resume is None:
         return None
-    if kind in UNSUPPORTED:
-        refuse_resume(resume, UNSUPPORTED[kind])
     if logical.has_end:
         refuse_resume(resume, f"a query that reads only {'tables' if logical.of_tables else 'constants'}")
+    return compared(*planned_source(resume, run), plan, resume.span, run)
+
+
+def planned_source(resume: ResumeFrom, run: Execution) -> tuple[Savepoint | Query, SparkPlan]:
+    """Return what a query is to continue from, and its plan with present names. Raises as `origin_of`."""
     source = _source(resume, run)
-    _refuse_source(source, resume.span)
-    old = SparkPlan.from_json(_present_plan(source, run, resume.span))
-    origin = Origin(source, compare(old, plan, same_sink=False))
+    _refuse_running(source, resume.span)
+    return source, SparkPlan.from_json(_present_plan(source, run, resume.span))
+
+
+def compared(
+    source: Savepoint | Query,
+    old: SparkPlan,
+    plan: SparkPlan,
+    span: Span | None,
+    run: Execution,
+    *,
+    by_order: bool = False,
+) -> Origin:
+    """Return what a plan continues from, if all of its parts can. Raises as `origin_of`. With `by_order`, the parts have the names of the
+    earlier parts in their order."""
     for reading in exclusive_readings(old, run):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{origin.described} reads {reading}, whose position is that of one query",
+            f"{_described(source)} reads {reading}, whose position is that of one query",
             hint="ALTER QUERY … AS SELECT … changes the statement of that query.",
-            span=resume.span,
+            span=span,
         )
-    if not origin.comparison.is_compatible:
+    resumption = resumed(old, plan)
+    if resumption.obstacles:
+        note = (
+            " (the queries were compared in their order, since they write other relations)"
+            if by_order
+            else ""
+        )
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query cannot continue from {origin.described}: {'; '.join(origin.comparison.obstacles)}",
-            hint="Sources, joins, aggregations and their keys must be the same; filters and columns after them may differ.",
-            span=resume.span,
+            f"the query cannot continue from {_described(source)}: {'; '.join(resumption.obstacles)}{note}",
+            hint="Sources, joins, aggregations and their keys must be the same; filters and columns after them may differ, "
+            "but not those of a materialized view.",
+            span=span,
         )
-    written = _writes_once(plan.sink)
-    if written is not None and written == _writes_once(old.sink) and _is_interrupted(source, run):
+    written_before = set(filter(None, map(_writes_once, old.sinks)))
+    if any(_writes_once(sink) in written_before for sink in plan.sinks) and _is_interrupted(source, run):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{origin.described} was stopped during a batch, and its sink may contain the rows of that batch: "
+            f"{_described(source)} was stopped during a batch, and its sink may contain the rows of that batch: "
             "the new query would write them again",
             hint="RESTART the earlier query, and end it with TERMINATE QUERY … WITH SAVEPOINT. Or write into another relation.",
-            span=resume.span,
+            span=span,
         )
-    return origin
+    own = read_of_its_own(plan)
+    if own and isinstance(source, Savepoint) and not source.is_final:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the query reads what it writes ({path_text(own[0])}), and the query of {_described(source)} has run on since: "
+            "rows that it wrote after the savepoint would be there twice",
+            hint="RESTART the earlier query, and end it with TERMINATE QUERY … WITH SAVEPOINT.",
+            span=span,
+        )
+    places = [{part.sink.id: folder for folder, part in plans_of_parts(each).items()} for each in (old, plan)]
+    folders = {places[0][before.sink.id]: places[1][after.sink.id] for before, after in resumption.parts}
+    return Origin(source, Continuation(folders, resumption.views))
 
 
 def _source(resume: ResumeFrom, run: Execution) -> Savepoint | Query:
@@ -130,18 +156,15 @@ def _source(resume: ResumeFrom, run: Execution) -> Savepoint | Query:
     return query
 
 
-def _refuse_source(source: Savepoint | Query, span: Span | None) -> None:
-    """Raise UserError for a query that has not ended, or that has no single checkpoint."""
+def _described(source: Savepoint | Query) -> str:
     if isinstance(source, Savepoint):
-        return
-    if source.kind in UNSUPPORTED:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"no other query can continue from the query of {UNSUPPORTED[source.kind]}",
-            hint="RESTART QUERY continues that query itself.",
-            span=span,
-        )
-    if source.actual_state is not QueryState.TERMINATED:
+        return f"the savepoint {printed(source.name)}"
+    return f"the query {source.name or source.id}"
+
+
+def _refuse_running(source: Savepoint | Query, span: Span | None) -> None:
+    """Raise UserError for a query that has not ended."""
+    if isinstance(source, Query) and source.actual_state is not QueryState.TERMINATED:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the query {source.name or source.id} is {source.actual_state.value}: another one can continue only after its end",
@@ -157,15 +180,17 @@ def _present_plan(source: Savepoint | Query, run: Execution, span: Span | None) 
     if isinstance(source, Savepoint):
         by_id = run.catalog.snapshot().by_id
         kept = {(kind, path): by_id.get(object_id) for kind, path, object_id in source.uses}
-        sources = {place: value for place, value in kept.items() if place != ("relation", source.sink.path)}
+        sinks = {("relation", sink.path) for sink in source.sinks}
+        sources = {place: value for place, value in kept.items() if place not in sinks}
         dropped = next((place for place, value in sources.items() if value is None), None)
         plan = with_present_names(
             plan, {place: BY_NAME[place[0]].path(value) for place, value in kept.items() if value is not None}
         )
     else:
-        sinks = {sink.path for sink in source.sinks}
+        written = {sink.path for sink in source.sinks}
         dropped = next(
-            ((kind.kind, path) for kind, path in run.catalog.dropped_uses(source) if path not in sinks), None
+            ((kind.kind, path) for kind, path in run.catalog.dropped_uses(source) if path not in written),
+            None,
         )
     if dropped is not None:
         kind = BY_NAME[dropped[0]]

@@ -1,15 +1,16 @@
-"""SAVEPOINT: create, drop, describe; LIST is in `listing`. ADR 54."""
+"""SAVEPOINT: create, drop, describe; LIST is in `listing`. ADRs 54 and 102."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import Query, Savepoint
+from headrace.catalog.objects import DesiredState, Query, Savepoint
 from headrace.catalog.policy import Requirement
 from headrace.catalog.query_versions import used
 from headrace.core.errors import HeadraceError, Span, UserError
@@ -18,6 +19,8 @@ from headrace.core.properties import PropertyReader, PropertySpec, Scope, number
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
+from headrace.engine.checkpoint_copy import too_slow
+from headrace.engine.protocol import HOLD_S
 from headrace.engine.savepoints import Manifest
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
@@ -30,7 +33,6 @@ from headrace.sql.statements.savepoint import (
 from headrace.statements.base import Execution, Outcome, ddl, handles, moment_text, now, on_organization
 from headrace.statements.dropping import drop, ownership
 from headrace.statements.exclusive import exclusive_readings
-from headrace.statements.resuming import UNSUPPORTED
 
 DAYS_MAX = 3650
 RETENTION = PropertySpec(
@@ -41,6 +43,7 @@ RETENTION = PropertySpec(
     default="never",
 )
 PROPERTIES = (RETENTION,)
+_STOPPED_S = 20.0
 
 
 def _of_create(statement: CreateSavepoint, run: Execution) -> Iterator[Requirement]:
@@ -119,9 +122,10 @@ async def describe_savepoint(statement: DescribeSavepoint, run: Execution) -> Ou
         "query_id": savepoint.query_id,
         "query_name": savepoint.query_name,
         "query_version": str(savepoint.query_version),
-        "sink": str(savepoint.sink),
+        "sink": ", ".join(map(str, savepoint.sinks)),
         "batch": str(savepoint.batch),
         "interrupted": str(savepoint.is_interrupted).lower(),
+        "final": str(savepoint.is_final).lower(),
         "size_bytes": str(savepoint.size),
         "expires_at": moment_text(savepoint.expires_at) if savepoint.expires_at is not None else None,
         "query": savepoint.sql,
@@ -139,36 +143,72 @@ async def save(
     span: Span | None,
     run: Execution,
     *,
-    hold: bool = False,
+    end: bool = False,
     days: int | None = None,
 ) -> Savepoint:
-    """Create a savepoint of a query, which expires after `days`, and return it. With `hold` the query begins no batch afterwards, since it
-    is to be stopped.
+    """Create a savepoint of a query, which expires after `days`, and return it. With `end` the query is terminated with it: it begins no
+    batch afterwards.
 
-    Raises UserError 42P020 for a name in use, 0A000 for a kind of query that has none, and as `Engine.take_savepoint` does.
+    Raises UserError 42P020 for a name in use, 0A000 for a kind of query that has none, and as `Engine.take_savepoint` and `_stored` do.
     """
     refuse_taken(name, run)
     refuse_unsaved(query, span, run)
+    async with run.services.engine.saving(query.id):
+        # It may have been terminated while another savepoint was taken.
+        current = await asyncio.to_thread(run.catalog.query, query.id)
+        return await _saved(name, current or query, run, end=end, days=days)
+
+
+async def _saved(name: Identifier, query: Query, run: Execution, *, end: bool, days: int | None) -> Savepoint:
+    """Take a savepoint and store it. A query that is to be stopped, but still runs, is held as one that ends."""
     identifier, state = str(uuid.uuid4()), run.catalog.snapshot()
     facts = {
         "query_id": query.id,
         "query_name": query.name,
         "query_version": query.version,
         "sink": query.sink.path,
+        "more_sinks": [sink.path for sink in query.more_sinks],
         "sql": query.sql,
         "plan": query.plan,
     }
     engine = run.services.engine
-    manifest = await engine.take_savepoint(identifier, query, facts, hold=hold)
+    # The hold begins later. The driver stops the query within the time that is subtracted.
+    held_until = time.monotonic() + HOLD_S - _STOPPED_S
+    manifest = await engine.take_savepoint(identifier, query, facts, hold=end or not query.should_run)
     savepoint = _savepoint(name.name, identifier, manifest, used(state, query), run)
     if days is not None:
         expires_at = savepoint.created_at + datetime.timedelta(days=days)
         savepoint = replace(savepoint, expires_at=expires_at)
     try:
-        await asyncio.to_thread(run.catalog.savepoints.create, savepoint)
+        return await asyncio.to_thread(_stored, savepoint, query, held_until if end else None, run)
     except HeadraceError:
+        if end and query.should_run:
+            engine.release(query)
         await engine.drop_savepoint(identifier)
         raise
+
+
+def _stored(savepoint: Savepoint, query: Query, held_until: float | None, run: Execution) -> Savepoint:
+    """Store a savepoint, and with `held_until`, a monotonic time, the end of its query. It is not final if the query was started again.
+
+    Raises UserError 3E003 if a query that is to end was started again meanwhile, and 57014 after `held_until`: then it may have written
+    more than the savepoint contains.
+    """
+    with run.catalog.transaction():
+        current = run.catalog.query(query.id)
+        if current is not None and current.starts != query.starts:
+            if held_until is not None:
+                raise UserError(
+                    SqlState.RELATION_NOT_READY,
+                    f"the query {query.id} was started again meanwhile: it is not terminated, and has no savepoint",
+                    hint="Repeat the statement.",
+                )
+            savepoint = replace(savepoint, is_final=False)
+        if held_until is not None and time.monotonic() > held_until:
+            raise too_slow(query.id)
+        run.catalog.savepoints.create(savepoint)
+        if held_until is not None and query.desired_state is not DesiredState.TERMINATED:
+            run.catalog.set_desired_state(query.id, DesiredState.TERMINATED)
     return savepoint
 
 
@@ -185,13 +225,6 @@ def refuse_taken(name: Identifier, run: Execution) -> None:
 
 def refuse_unsaved(query: Query, span: Span | None, run: Execution) -> None:
     """Raise UserError 0A000 for a query whose checkpoint does not suffice to continue from."""
-    if query.kind in UNSUPPORTED:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"the query of {UNSUPPORTED[query.kind]} cannot have a savepoint yet",
-            hint="TERMINATE QUERY keeps its checkpoint, and RESTART QUERY continues from it.",
-            span=span,
-        )
     for reading in exclusive_readings(SparkPlan.from_json(query.plan), run):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -225,6 +258,8 @@ def _savepoint(
     run: Execution,
 ) -> Savepoint:
     moment, facts = now(), manifest.facts
+    # Those of earlier releases have no more sinks, and it is not known whether they are final.
+    more_sinks = tuple(RelationName(*path) for path in facts.get("more_sinks", ()))
     return Savepoint(
         name=name,
         query_id=facts["query_id"],
@@ -237,6 +272,8 @@ def _savepoint(
         batch=manifest.batch,
         size=manifest.size,
         is_interrupted=manifest.is_interrupted,
+        more_sinks=more_sinks,
+        is_final=facts.get("is_final", False),
         owner=run.role,
         created_at=moment,
         updated_at=moment,

@@ -10,7 +10,14 @@ import pytest
 from harness.checkpoint import write_checkpoint
 from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.marks import is_begun
-from headrace.engine.checkpoint_copy import Border, border, copy_checkpoint, move_copy, place_checkpoint
+from headrace.engine.checkpoint_copy import (
+    Border,
+    border,
+    copy_checkpoint,
+    copy_failure,
+    move_copy,
+    place_checkpoint,
+)
 from headrace.planner.physical import ReadEntity, SparkPlan, WriteEntity
 
 PLAN = SparkPlan(
@@ -104,8 +111,9 @@ def test_a_state_that_lacks_a_file_is_not_copied(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "q", batches=4)
     (tmp_path / "q/state/0/0/3.changelog").unlink()
 
-    with pytest.raises(FileNotFoundError, match=r"3\.changelog"):
+    with pytest.raises(FileNotFoundError, match=r"3\.changelog") as caught:
         copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
+    assert "has no file 3.changelog," in copy_failure(caught.value).message
 
 
 def test_state_without_a_snapshot_is_all_changes(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from headrace.engine.checkpoint_copy import Border, copy_checkpoint
 from headrace.engine.savepoints import Savepoints
 from tests.unit.engine.test_checkpoint_copy import PLAN, files
 
+WHOLE = {(): ()}
+"""The folders of a savepoint of a query that is no application."""
 FACTS = {"query_id": "q", "sql": "INSERT INTO r SELECT a FROM s"}
 
 
@@ -36,7 +38,11 @@ def savepoints(tmp_path: Path) -> Savepoints:
 def test_a_savepoint_describes_itself(savepoints: Savepoints, tmp_path: Path) -> None:
     manifest = savepoints.manifest("s")
 
-    assert (manifest.batch, manifest.is_interrupted, manifest.facts) == (3, False, FACTS)
+    assert (manifest.batch, manifest.is_interrupted, manifest.facts) == (
+        3,
+        False,
+        {**FACTS, "is_final": False},
+    )
     assert manifest.files.keys() == files(tmp_path / "savepoints/s/checkpoint")
     assert manifest.size == sum(
         path.stat().st_size for path in (tmp_path / "savepoints/s/checkpoint").rglob("*") if path.is_file()
@@ -44,7 +50,7 @@ def test_a_savepoint_describes_itself(savepoints: Savepoints, tmp_path: Path) ->
 
 
 def test_another_query_continues_from_it(savepoints: Savepoints, tmp_path: Path) -> None:
-    savepoints.restore("s", LocalFolder(tmp_path / "next"))
+    savepoints.restore("s", LocalFolder(tmp_path / "next"), WHOLE)
     savepoints.remove("s")
 
     assert (tmp_path / "next/commits/3").is_file()
@@ -62,17 +68,34 @@ def test_a_changed_file_is_refused(savepoints: Savepoints, tmp_path: Path, name:
         with pytest.raises(
             UserError, match=f"the file {name} of the savepoint s was changed or is missing"
         ) as caught:
-            savepoints.restore("s", LocalFolder(tmp_path / "next"))
+            savepoints.restore("s", LocalFolder(tmp_path / "next"), WHOLE)
         assert caught.value.state is SqlState.DATA_CORRUPTED
         assert not (tmp_path / "next").exists()
         file.write_bytes(content)
+
+
+def test_earlier_releases_read_a_savepoint_without_parts_and_rows(
+    savepoints: Savepoints, tmp_path: Path
+) -> None:
+    def copy(target: Path) -> Border:
+        copy_checkpoint(tmp_path / "q", target / "parts" / "sink_a", 3, PLAN)
+        return Border(3, is_interrupted=False, is_final=True)
+
+    savepoints.take("parts", FACTS, copy)
+
+    formats = {
+        name: json.loads((tmp_path / "savepoints" / name / "manifest.json").read_text())["format"]
+        for name in ("s", "parts")
+    }
+    assert formats == {"s": 1, "parts": 2}
+    assert savepoints.manifest("parts").facts["is_final"]
 
 
 def test_a_half_written_savepoint_is_none(savepoints: Savepoints, tmp_path: Path) -> None:
     (tmp_path / "savepoints/s/manifest.json").unlink()
 
     with pytest.raises(UserError, match="no complete savepoint s") as caught:
-        savepoints.restore("s", LocalFolder(tmp_path / "next"))
+        savepoints.restore("s", LocalFolder(tmp_path / "next"), WHOLE)
 
     assert caught.value.state is SqlState.SAVEPOINT_NOT_FOUND
 
@@ -90,10 +113,10 @@ def test_a_start_deletes_what_was_left_half_written(savepoints: Savepoints, tmp_
 
 def test_a_savepoint_of_a_later_release_is_refused(savepoints: Savepoints, tmp_path: Path) -> None:
     manifest = tmp_path / "savepoints/s/manifest.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 2}))
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 3}))
 
-    with pytest.raises(UserError, match="has the format 2, but this release reads formats up to 1"):
-        savepoints.restore("s", LocalFolder(tmp_path / "next"))
+    with pytest.raises(UserError, match="has the format 3, but this release reads formats up to 2"):
+        savepoints.restore("s", LocalFolder(tmp_path / "next"), WHOLE)
 
 
 def test_a_manifest_that_is_cut_off_is_refused(savepoints: Savepoints, tmp_path: Path) -> None:

@@ -8,17 +8,29 @@ from headrace.catalog.times import micros, moment
 from headrace.core.names import RelationName
 from headrace.core.sqlstate import SqlState
 
-_FACTS = ("query_id", "query_name", "query_version", "sql", "plan", "batch", "size", "is_interrupted")
+_FACTS = (
+    "query_id",
+    "query_name",
+    "query_version",
+    "sql",
+    "plan",
+    "batch",
+    "size",
+    "is_interrupted",
+    "is_final",
+)
 
 
 def _write(savepoint: Savepoint) -> Definition:
     facts = {name: getattr(savepoint, name) for name in _FACTS}
     expires_at = micros(savepoint.expires_at) if savepoint.expires_at is not None else None
-    return {**facts, "sink": savepoint.sink.path, "uses": savepoint.uses, "expires_at": expires_at}
+    sinks = [sink.path for sink in savepoint.sinks]
+    return {**facts, "sinks": sinks, "uses": savepoint.uses, "expires_at": expires_at}
 
 
 def _read(stored: Stored) -> Savepoint:
     definition = stored.definition
+    sink, *more_sinks = (RelationName(*path) for path in definition["sinks"])
     return Savepoint(
         name=stored.name,
         owner=stored.owner,
@@ -26,10 +38,17 @@ def _read(stored: Stored) -> Savepoint:
         updated_at=stored.updated_at,
         id=stored.id,
         expires_at=moment(definition["expires_at"]) if definition["expires_at"] is not None else None,
-        sink=RelationName(*definition["sink"]),
+        sink=sink,
+        more_sinks=tuple(more_sinks),
         uses=tuple((kind, tuple(path), object_id) for kind, path, object_id in definition["uses"]),
         **{name: definition[name] for name in _FACTS},
     )
+
+
+def _with_sinks(definition: Definition) -> Definition:
+    """Upgrade a definition of a release in which applications had no savepoints."""
+    sink = definition.pop("sink")
+    return {**definition, "sinks": [sink], "is_final": False}
 
 
 SAVEPOINT = KindSpec(
@@ -38,6 +57,7 @@ SAVEPOINT = KindSpec(
     path=lambda savepoint: (savepoint.name,),
     write=_write,
     read=_read,
+    upgrades=(_with_sinks,),
     duplicate=SqlState.DUPLICATE_SAVEPOINT,
     missing=SqlState.SAVEPOINT_NOT_FOUND,
 )

@@ -6,19 +6,22 @@ See docs/adr/0037.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from headrace.connectors.checkpoint_store import store_at
-from headrace.engine.checkpoint_copy import PARTS, Border, border, no_batch
+from headrace.engine.checkpoint_copy import PARTS, Border, border, no_batch, too_slow
 from headrace.engine.driver.channel import Channel
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.query import EARLIER_RUN_S, Run, RunningQuery
 from headrace.engine.driver.stores import StoreWatch
 from headrace.engine.protocol import (
+    HOLD_S,
     SUMMED,
     Ack,
     ApplyView,
@@ -96,17 +99,31 @@ class RunningApplication:
         _at_once([part.stop for part in self._parts])
 
     def copy_checkpoint(self, target: Path, *, hold: bool) -> Border:
-        """Copy the checkpoint of each part that has finished a batch, as for a query: each between two batches of its own.
+        """Copy the checkpoint of each part that has finished a batch, as for a query.
 
-        Returns the border of the last one. Raises UserError 3E003 if no part has finished a batch.
+        Each part waits at its border until all are copied. So none has read in its copy what another part has written after its own.
+        Returns the sum of the borders. Raises UserError 3E003 if no part has finished a batch, and 57014 if one does not end its batch
+        before another one has waited too long.
         """
-        last: Border | None = None
-        for part in self._parts:
-            if border(part.checkpoint) is not None:
-                last = part.copy_checkpoint(target / PARTS / Path(part.checkpoint.uri).name, hold=hold)
-        if last is None:
+        parts = [part for part in self._parts if border(part.checkpoint) is not None]
+        if not parts:
             raise no_batch(self.id)
-        return last
+        waiting_until = time.monotonic() + HOLD_S
+
+        def copied(part: RunningQuery) -> Border:
+            return part.copy_checkpoint(target / PARTS / Path(part.checkpoint.uri).name, hold=True)
+
+        is_held = False
+        try:
+            with ThreadPoolExecutor(len(parts), thread_name_prefix=f"copy-{self.id}") as threads:
+                borders = list(threads.map(copied, parts))
+            if time.monotonic() > waiting_until:
+                raise too_slow(self.id)
+            is_held = hold
+        finally:
+            if not is_held:
+                self.release()
+        return Border(sum(last.batch for last in borders), any(last.is_interrupted for last in borders))
 
     def release(self) -> None:
         """Continue after `copy_checkpoint` with `hold`."""

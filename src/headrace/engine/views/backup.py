@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from headrace.core.errors import UserError
 from headrace.core.names import quote
+from headrace.core.sqlstate import SqlState
 from headrace.engine.views.database import open_database
 
 EPOCHS = "__epochs"
 RETENTION = "__retention"
 EPOCHS_SQL = f"CREATE TABLE IF NOT EXISTS {EPOCHS} (query_id VARCHAR, view VARCHAR, epoch BIGINT)"
 RETENTION_SQL = f"CREATE TABLE IF NOT EXISTS {RETENTION} (view VARCHAR, millis BIGINT)"
-_ROWS_AT_ONCE = 16_384
-_ROWS = "__rows"
+WRITTEN = "__headrace_written"
+"""The column with the time at which a row was written, of a view whose rows are kept for a time only."""
+ROWS_AT_ONCE = 16_384
+ROWS = "__rows"
+_MEMORY_MB = 64
 
 
-class ViewSnapshot:
-    """A view as it is when the snapshot is taken. Used by one thread at a time; `close` it."""
+class DuckDbSnapshot:
+    """A `ViewSnapshot` of a view in DuckDB."""
 
     def __init__(self, database: duckdb.DuckDBPyConnection, view_id: str) -> None:
         self._view = view_id
@@ -41,12 +48,12 @@ class ViewSnapshot:
         if not columns:
             return False
         view, described = quote(self._view), ", ".join(f"{quote(name)} {kind}" for name, kind in columns)
-        reader: Any = self._cursor.sql(f"SELECT * FROM {view}").to_arrow_reader(_ROWS_AT_ONCE)  # noqa: S608
+        reader: Any = self._cursor.sql(f"SELECT * FROM {view}").to_arrow_reader(ROWS_AT_ONCE)  # noqa: S608
         copy.begin()
         copy.execute(f"CREATE TABLE {view} ({described})")
-        copy.register(_ROWS, reader)
-        copy.execute(f"INSERT INTO {view} SELECT * FROM {_ROWS}")  # noqa: S608
-        copy.unregister(_ROWS)
+        copy.register(ROWS, reader)
+        copy.execute(f"INSERT INTO {view} SELECT * FROM {ROWS}")  # noqa: S608
+        copy.unregister(ROWS)
         retention = self._rows(f"SELECT view, millis FROM {RETENTION} WHERE view = ?")  # noqa: S608
         for table, rows in ((EPOCHS, self._epochs), (RETENTION, retention)):
             for row in rows:
@@ -62,9 +69,33 @@ class ViewSnapshot:
         return self._cursor.execute(sql, [self._view]).fetchall()
 
 
-def new_copy(path: Path, *, memory_mb: int) -> duckdb.DuckDBPyConnection:
+class CopiedView:
+    """The rows of a view in a copy, in the file `path`, to fill another view with them."""
+
+    def __init__(self, path: Path, view_id: str) -> None:
+        self._path = path
+        self._view = view_id
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the rows as `pyarrow.RecordBatch`es with the columns of the view, and `WRITTEN` if the copied view had it.
+
+        Raises UserError XX001 if the copy has no such view, or is damaged.
+        """
+        try:
+            with closing(open_database(self._path, memory_mb=_MEMORY_MB, read_only=True)) as database:
+                reader: Any = database.sql(f"SELECT * FROM {quote(self._view)}").to_arrow_reader(ROWS_AT_ONCE)  # noqa: S608
+                yield from reader
+        except duckdb.Error as error:
+            raise UserError(
+                SqlState.DATA_CORRUPTED,
+                f"the copied rows of the view {self._view} cannot be read: {str(error).partition(chr(10))[0]}",
+                hint="Restore the folder of the savepoint from a backup, or use another savepoint.",
+            ) from error
+
+
+def new_copy(path: Path) -> duckdb.DuckDBPyConnection:
     """Create a database for the copies of views."""
-    database = open_database(path, memory_mb=memory_mb)
+    database = open_database(path, memory_mb=_MEMORY_MB)
     database.execute(EPOCHS_SQL)
     database.execute(RETENTION_SQL)
     return database

@@ -33,6 +33,8 @@ from headrace.core.settings import VIEWS_SCHEMES
 from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views.aside import aside, is_aside, is_expired
+from headrace.engine.views.backup import CopiedView
+from headrace.engine.views.clickhouse_snapshot import READING, ClickHouseSnapshot
 from headrace.engine.views.clickhouse_tables import (
     DELETED,
     DIGEST,
@@ -70,7 +72,6 @@ _ONE_PART = {
     "max_insert_block_size": _WHOLE,
     "async_insert": 0,
 }
-_READING = {"output_format_arrow_string_as_string": 1, "max_query_size": 1 << 24}
 _COUNT = f"{PREFIX}count"
 
 
@@ -182,6 +183,30 @@ class ClickHouseViews:
                 self._cleaner.submit(self._take_out_dead, view)
         return 0
 
+    def snapshot(self, view_id: str) -> ClickHouseSnapshot:
+        with self._writing, _named():
+
+            def last_epoch() -> int:
+                # Not as they are known: an INSERT without an answer may have ended since.
+                self._marks.pop(view_id, None)
+                return max(self._marks_of(view_id).epochs.values(), default=-1)
+
+            return ClickHouseSnapshot(self._clickhouse, view_id, self._table(view_id), _now(), last_epoch)
+
+    def fill(self, view_id: str, rows: CopiedView) -> None:
+        first = 0
+        with _named():
+            table = self._table(view_id)
+        for batch in rows.batches():
+            filled = self._filled(table, batch, first)
+            first += batch.num_rows
+            with self._writing, _named():
+                self._clickhouse.insert_arrow(
+                    f"{identifier(view_id)} ({', '.join(map(identifier, filled.column_names))})",
+                    _stream(filled),
+                    {**_ONE_PART, "insert_deduplication_token": f"copy:{first}"},
+                )
+
     def query(
         self,
         sql: str,
@@ -288,6 +313,30 @@ class ClickHouseViews:
         finally:
             cursor.close()
 
+    def _filled(self, table: ViewTable, batch: Any, first: int) -> Any:
+        """Return copied rows as a `pyarrow.Table` of the table's columns. They are older than those of all epochs, and numbered from
+        `first` on if they have no key."""
+        import pyarrow
+
+        cursor = self._database.cursor()
+        try:
+            cursor.register("__batch", pyarrow.Table.from_batches([batch]))
+            written = f"epoch_us({WRITTEN})" if WRITTEN in batch.schema.names else str(_now())
+            values = ", ".join(map(quote, table.columns))
+            numbered = (
+                ""
+                if table.key
+                else f"left(sha256(CAST(ROW({values}) AS VARCHAR)), 32) AS {DIGEST}, "
+                f"CAST({first} + row_number() OVER () AS UBIGINT) AS {ROW}, "
+            )
+            return cursor.sql(
+                f"SELECT {values}, {numbered}CAST(0 AS UTINYINT) AS {DELETED}, '' AS {QUERY}, CAST(0 AS BIGINT) AS {EPOCH}, "  # noqa: S608
+                f"CAST(0 AS UBIGINT) AS {VERSION}, CAST({WRITTEN} AS BIGINT) AS {WRITTEN} "
+                f"FROM (SELECT {encoded(table.types)}, {written} AS {WRITTEN} FROM __batch)"
+            ).to_arrow_table()
+        finally:
+            cursor.close()
+
     def _bag(
         self, cursor: duckdb.DuckDBPyConnection, message: ApplyView, table: ViewTable, version: int
     ) -> str:
@@ -367,7 +416,7 @@ class ClickHouseViews:
         def read() -> Iterator[Any]:
             try:
                 with self._reading.arrow(
-                    sql, {**_READING, "max_execution_time": math.ceil(left())}
+                    sql, {**READING, "max_execution_time": math.ceil(left())}
                 ) as content:
                     stream = pyarrow.ipc.open_stream(content)
                     yield stream.schema

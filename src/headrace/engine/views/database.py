@@ -8,11 +8,18 @@ import duckdb
 
 
 def open_database(
-    path: str | Path, *, memory_mb: int, spill: Path | None = None, spill_mb: int | None = None
+    path: str | Path,
+    *,
+    memory_mb: int,
+    spill: Path | None = None,
+    spill_mb: int | None = None,
+    read_only: bool = False,
 ) -> duckdb.DuckDBPyConnection:
-    """Open a database. `spill` is the folder for data that does not fit into memory; by default a file has one beside it."""
+    """Open a database; with `read_only` its file is not changed. `spill` is the folder for data that does not fit into memory; by default a
+    file has one beside it."""
     return duckdb.connect(
         str(path),
+        read_only=read_only,
         config={
             "memory_limit": f"{memory_mb}MB",
             "threads": 1,

@@ -23,7 +23,16 @@ from headrace.core.types import parse_type
 from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.protocol import ApplyView
 from headrace.engine.views.aside import aside, is_aside, is_expired
-from headrace.engine.views.backup import EPOCHS, EPOCHS_SQL, RETENTION, RETENTION_SQL, ViewSnapshot, new_copy
+from headrace.engine.views.backup import (
+    EPOCHS,
+    EPOCHS_SQL,
+    RETENTION,
+    RETENTION_SQL,
+    ROWS_AT_ONCE,
+    WRITTEN,
+    CopiedView,
+    DuckDbSnapshot,
+)
 from headrace.engine.views.conditions import condition_sql
 from headrace.engine.views.database import open_database
 from headrace.engine.views.epochs import rows_of
@@ -34,10 +43,8 @@ from headrace.planner.duckdb_sql import type_name
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import ViewRead
 
-_WRITTEN = "__headrace_written"
 _BATCH = "__batch"
 _MEMORY_MB = 64
-_ROWS_AT_ONCE = 16_384
 
 
 class DuckDbViews:
@@ -84,7 +91,7 @@ class DuckDbViews:
             f"{quote(column.name)} {type_name(parse_type(column.type))}" for column in columns
         )
         if retention_ms is not None:
-            described += f", {_WRITTEN} TIMESTAMP"
+            described += f", {WRITTEN} TIMESTAMP"
         with self._writing, _Transaction(self._database):
             self._database.execute(f"CREATE TABLE IF NOT EXISTS {quote(view_id)} ({described})")
             if retention_ms is not None:
@@ -133,7 +140,7 @@ class DuckDbViews:
             with self._writing:
                 oldest = _now() - datetime.timedelta(milliseconds=millis)
                 deleted = self._database.execute(
-                    f"DELETE FROM {quote(view_id)} WHERE {_WRITTEN} < ?",  # noqa: S608
+                    f"DELETE FROM {quote(view_id)} WHERE {WRITTEN} < ?",  # noqa: S608
                     [oldest],
                 ).fetchone()
             purged += int(deleted[0]) if deleted else 0
@@ -165,13 +172,21 @@ class DuckDbViews:
 
         return self._snapshots.query(sql, timeout_s, arrow_tables or {}, fetch, workers)
 
-    def snapshot(self, view_id: str) -> ViewSnapshot:
-        """Return a snapshot of a view, to copy it."""
-        return ViewSnapshot(self._database, view_id)
+    def snapshot(self, view_id: str) -> DuckDbSnapshot:
+        return DuckDbSnapshot(self._database, view_id)
 
-    def new_copy(self, path: Path) -> duckdb.DuckDBPyConnection:
-        """Create a database for copies of views."""
-        return new_copy(path, memory_mb=_MEMORY_MB)
+    def fill(self, view_id: str, rows: CopiedView) -> None:
+        import pyarrow
+
+        view = quote(view_id)
+        for batch in rows.batches():
+            has_written = WRITTEN in batch.schema.names
+            with self._writing, _Transaction(self._database):
+                self._database.register(_BATCH, pyarrow.Table.from_batches([batch]))
+                try:
+                    self._insert(view, f"SELECT * FROM {_BATCH}", has_written=has_written)  # noqa: S608
+                finally:
+                    self._database.unregister(_BATCH)
 
     def warm_up(self) -> None:
         self._snapshots.warm_up()
@@ -192,7 +207,7 @@ class DuckDbViews:
         limit = f" LIMIT {read.limit}" if read.limit is not None and None not in conditions else ""
         names = ", ".join(map(quote, types))
         rows = cursor.sql(f"SELECT {names} FROM {quote(read.view)} WHERE {where}{limit}")  # noqa: S608
-        reader: Any = rows.to_arrow_reader(_ROWS_AT_ONCE)
+        reader: Any = rows.to_arrow_reader(ROWS_AT_ONCE)
         columns = ", ".join(f"{quote(name)} {kind}" for name, kind in types.items())
         return ViewRows(Table(read.view, columns), reader.schema, reader)
 
@@ -201,7 +216,7 @@ class DuckDbViews:
         if view not in self._types:
             sql = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ?"
             types = dict(cursor.execute(sql, [view]).fetchall())
-            types.pop(_WRITTEN, None)
+            types.pop(WRITTEN, None)
             if not types:
                 raise InternalError(f"the rows of the view {view} do not exist")
             self._types[view] = types
@@ -221,23 +236,30 @@ class DuckDbViews:
 
     def _merge(self, message: ApplyView, payload: bytes) -> None:
         view = quote(message.view)
-        batch = rows_of(payload)
-        described = self._database.execute(f"SELECT * FROM {view} LIMIT 0").description or []  # noqa: S608
-        columns = [column[0] for column in described]
-        names = [name for name in columns if name != _WRITTEN]
-        into = ", ".join(map(quote, columns))
-        values = ", ".join(quote(name) if name in names else f"TIMESTAMP '{_now()}'" for name in columns)
-        self._database.register(_BATCH, batch)
+        self._database.register(_BATCH, rows_of(payload))
         try:
             if message.sign:
+                names = [name for name in self._columns(view) if name != WRITTEN]
                 rows = self._take_away(view, names, quote(message.sign))
             else:
                 self._replace(view, message.key_columns)
                 condition = f" WHERE {quote(message.deleted)} IS NOT TRUE" if message.deleted else ""
                 rows = f"SELECT * FROM {_BATCH}{condition}"  # noqa: S608
-            self._database.execute(f"INSERT INTO {view} ({into}) SELECT {values} FROM ({rows})")  # noqa: S608
+            self._insert(view, rows)
         finally:
             self._database.unregister(_BATCH)
+
+    def _columns(self, view: str) -> list[str]:
+        described = self._database.execute(f"SELECT * FROM {view} LIMIT 0").description or []  # noqa: S608
+        return [column[0] for column in described]
+
+    def _insert(self, view: str, rows: str, *, has_written: bool = False) -> None:
+        """Insert the rows of a SELECT; with `has_written` they have the time at which they were written."""
+        columns = self._columns(view)
+        now = f"TIMESTAMP '{_now()}'"
+        values = ", ".join(now if name == WRITTEN and not has_written else quote(name) for name in columns)
+        into = ", ".join(map(quote, columns))
+        self._database.execute(f"INSERT INTO {view} ({into}) SELECT {values} FROM ({rows})")  # noqa: S608
 
     def _replace(self, view: str, keys: Sequence[str]) -> None:
         """Delete the rows of the keys that come."""

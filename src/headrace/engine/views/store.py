@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, Protocol
 
+import duckdb
+
 from headrace.engine.functions.runtime import LentWorker
 from headrace.engine.protocol import ApplyView
+from headrace.engine.views.backup import CopiedView
 from headrace.planner.physical import Column
 from headrace.planner.view_reads import ViewRead
 
@@ -30,6 +33,23 @@ class Bounds:
     rows: int = 100_000
     bytes: int = 32 * 1024 * 1024
     memory_mb: int = 512
+
+
+class ViewSnapshot(Protocol):
+    """A view as of one moment, while it is written on. Used by one thread at a time; `close` it."""
+
+    @property
+    def epoch(self) -> int:
+        """The last epoch that was written into the view; -1 without one."""
+        ...
+
+    def copy(self, copy: duckdb.DuckDBPyConnection) -> bool:
+        """Write the rows into another database, of `backup.new_copy`; return False if the view does not exist."""
+        ...
+
+    def close(self) -> None:
+        """End the reading."""
+        ...
 
 
 class ViewStore(Protocol):
@@ -78,6 +98,15 @@ class ViewStore(Protocol):
 
     def purge(self) -> int:
         """Delete the rows that are older than their views keep them, for ever; how many were deleted now. Readers go on meanwhile."""
+        ...
+
+    def snapshot(self, view_id: str) -> ViewSnapshot:
+        """Return a snapshot of a view, to copy it. Raises ExternalError when the store is away."""
+        ...
+
+    def fill(self, view_id: str, rows: CopiedView) -> None:
+        """Add copied rows to an empty view with the same columns and the same key; not as a whole. Raises UserError XX001 for a damaged
+        copy, ExternalError when the store is away."""
         ...
 
     def query(
