@@ -88,6 +88,7 @@ LOOKUP = {"input": "rows", "keys": ["k"], "key_columns": ["k"], "name": "t"}
         (elsewhere(ReadTable), "a source whose tasks run Python"),
         (elsewhere(WriteRows, input="rows"), "a sink whose tasks run Python"),
         (elsewhere(OptimizeEntity), "a sink whose tasks run Python"),
+        (elsewhere(ReadRows, "generator"), "a source whose tasks run Python"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -124,7 +125,6 @@ def test_a_feature_that_a_cluster_lacks_is_refused_by_name(plan: SparkPlan, feat
 
 def test_a_store_type_that_was_never_tested_on_a_cluster_is_named() -> None:
     assert {name for name in STORE_TYPES if connector(name).on_clusters is None} == {
-        "generator",
         "oracle",
         "s3",
     }

@@ -118,5 +118,6 @@ GENERATOR = StoreDescriptor(
     printer=GeneratorPrinter(),
     print_positions=True,
     declared_entities=True,
+    on_clusters="python",
     remote_checkpoints="everywhere",
 )
