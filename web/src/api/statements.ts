@@ -9,7 +9,9 @@ import {
   RequestFailed,
   readSqlFailure,
 } from "./failures";
-import { graphqlPath } from "./graphql";
+import { graphqlPath, readData } from "./graphql";
+import type { TypedDocumentString } from "./operations";
+import { openPush, type Push } from "./push";
 import {
   asObject,
   type Candidates,
@@ -204,6 +206,24 @@ export class StatementClient {
     if (!response.ok && asObject(answer)?.errors === undefined)
       throw this.#reported(failureOfStatus(response.status, answer));
     return answer;
+  }
+
+  /** Reads data by an operation of the page. */
+  async read<TResult, TVariables extends Readonly<Record<string, unknown>>>(
+    document: TypedDocumentString<TResult, TVariables>,
+    variables: TVariables,
+    context: StatementContext,
+    signal?: AbortSignal,
+  ): Promise<TResult> {
+    const operation = { query: document.toString(), variables, operationName: null };
+    const { data, failure } = readData(await this.graphql(operation, context, signal));
+    if (failure !== null) throw this.#reported(failure);
+    return data as TResult;
+  }
+
+  /** The connection for subscriptions of a role; opened by the first of them. */
+  push(context: StatementContext): Push {
+    return openPush(this.#base, this.#token, context);
   }
 
   async #gather(first: StatementAnswer, signal: AbortSignal | undefined): Promise<ResultSet> {

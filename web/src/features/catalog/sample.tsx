@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import type { ResultSet } from "../../api/statements";
 import { ResultView } from "../../data/result-view";
-import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
+import { useAnswer } from "../../data/use-answer";
 import { fixedRows } from "../../grid/rows";
 import { countText } from "../../grid/values";
 import { useSession } from "../../session-context";
@@ -11,6 +11,7 @@ import { Icon } from "../../ui/icons";
 import { Skeletons } from "../../ui/page";
 
 const ROWS = 50;
+const REPEAT_EVERY_MS = 10_000;
 
 /** Rows of a relation: those that a materialized view has now. Others have no rows that are there at once, and are read in the workspace. */
 export function Sample({ path, type }: { readonly path: string; readonly type: string }) {
@@ -27,7 +28,7 @@ function Snapshot({ path }: { readonly path: string }) {
   const { data, failure } = useAnswer({
     statement,
     read: asIs,
-    ...(isRenewed ? { refreshEveryMs: REFRESH_EVERY_MS } : {}),
+    ...(isRenewed ? { repeatEveryMs: REPEAT_EVERY_MS } : {}),
   });
   const source = useMemo(() => fixedRows(data?.rows ?? []), [data]);
   return (

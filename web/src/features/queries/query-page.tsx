@@ -3,7 +3,7 @@ import { lazy, Suspense, useMemo, useState } from "react";
 import { type Failure, failureOf } from "../../api/failures";
 import { isEnded, nameOf } from "../../catalog/workload";
 import { momentOf } from "../../data/select";
-import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
+import { useAnswer } from "../../data/use-answer";
 import { useRefusal } from "../../data/use-right";
 import { download } from "../../grid/export";
 import {
@@ -40,7 +40,7 @@ type Action = "terminate" | "restart" | "savepoint" | "replace" | "pause";
 export function QueryPage() {
   const { id } = route.useParams();
   const select = useMemo(() => queryFacts(id), [id]);
-  const { data, failure } = useAnswer({ ...select, refreshEveryMs: REFRESH_EVERY_MS });
+  const { data, failure } = useAnswer({ ...select, progress: { ids: [id] } });
   const [row] = data?.queries ?? [];
   if (data === null && failure === null) return <PageLoading />;
   if (data === null || row === undefined) {
