@@ -18,11 +18,13 @@ import {
   type Column,
   type DataplaneRequest,
   type Language,
+  type Outline,
   type Problem,
   type Row,
   readAnswer,
   readCandidates,
   readLanguage,
+  readOutlines,
   readProblems,
   type StatementAnswer,
   type StatementContext,
@@ -129,14 +131,20 @@ export class StatementClient {
 
   /** Problems of a text, which is not run; none if the server cannot check it. */
   async check(text: string, context: StatementContext): Promise<readonly Problem[]> {
-    const body = JSON.stringify({
-      statement: text,
-      ...context,
-      parameters: { sessionID: `${this.#session}-check` },
-    });
+    return readProblems(await this.#checked(text, context, undefined));
+  }
+
+  /** The statements of a text, which is not run; none if the server cannot read it. */
+  async outline(text: string, context: StatementContext, signal?: AbortSignal): Promise<readonly Outline[]> {
+    return readOutlines(await this.#checked(text, context, signal));
+  }
+
+  async #checked(text: string, context: StatementContext, signal: AbortSignal | undefined): Promise<unknown> {
+    const parameters = { sessionID: `${this.#session}-check` };
+    const body = JSON.stringify({ statement: text, ...context, parameters });
     const headers = { "Content-Type": "application/json" };
-    const response = await this.#send("validate", { method: "POST", body, headers }, undefined);
-    return response.ok ? readProblems(await response.json().catch(() => null)) : [];
+    const response = await this.#send("validate", { method: "POST", body, headers }, signal);
+    return response.ok ? response.json().catch(() => null) : null;
   }
 
   /** The language of the server's version. */

@@ -16,7 +16,6 @@ import {
 import { ReplaceDialog } from "../../query-actions/replace-dialog";
 import { queryName, stateRefusal } from "../../query-actions/statements";
 import { useSession } from "../../session-context";
-import { queryIn } from "../../sql/split";
 import { ActionButton } from "../../ui/action-button";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
@@ -188,7 +187,7 @@ function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: Query
         <PauseDialog query={query} isPaused={isPaused} onClose={() => setAction(null)} />
       ) : null}
       {action === "replace" ? (
-        <ReplaceDialog query={query} select={queryIn(row.sql ?? "")} onClose={() => setAction(null)} />
+        <ReplaceDialog query={query} sql={row.sql ?? ""} onClose={() => setAction(null)} />
       ) : null}
       {action === "savepoint" ? <SavepointDialog query={query} onClose={() => setAction(null)} /> : null}
     </Page>
