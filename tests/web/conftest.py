@@ -37,8 +37,9 @@ def page() -> Iterator[Page]:
     faults: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
-        # A refused request is logged by the browser itself; it is what the test provokes.
-        if message.type == "error" and not message.text.startswith(("Failed to load resource", STYLE_BLOCKED)):
+        # A refused request and a lost connection are logged by the browser itself; they are what the test provokes.
+        expected = ("Failed to load resource", "WebSocket connection to", STYLE_BLOCKED)
+        if message.type == "error" and not message.text.startswith(expected):
             place = message.location
             faults.append(f"{message.text} ({place['url']}:{place['lineNumber']}:{place['columnNumber']})")
 

@@ -115,7 +115,9 @@ def test_a_slow_network_and_an_ended_session(
     door.execute(f"DROP API_TOKEN ends_{seed};")
     door.close()
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("alert")).to_contain_text("The server no longer accepts this session. Sign in again.")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "The server no longer accepts this session. Sign in again."
+    )
     check(page, snap, "states-5-ended")
     sign_in(page, headrace_server.token)
     expect(page.get_by_label("SQL editor")).to_be_visible()

@@ -57,7 +57,9 @@ def test_a_user_grants_a_privilege_and_reads_why_the_role_may_not_do_more(
     page.get_by_role("link", name="Access").click()
     page.get_by_role("tab", name="May a role…").click()
     page.get_by_label("on", exact=True).fill(f"database {database}")
-    page.locator("label").filter(has_text=re.compile("^use")).get_by_role("combobox").select_option("CREATE_SCHEMA")
+    page.locator("label").filter(has_text=re.compile("^use")).get_by_role("combobox").select_option(
+        "CREATE_SCHEMA"
+    )
     expect(page.get_by_role("status", name="Answer")).to_contain_text(f"No, {role} may not.")
 
 
@@ -181,6 +183,48 @@ def test_an_open_tab_outlives_a_restart_and_is_used_by_keyboard_alone(
         expect(page.get_by_role("gridcell", name="sysadmin").first).to_be_visible()
     finally:
         server.stop()
+
+
+def test_an_open_page_shows_what_is_pushed_and_polls_nothing(
+    page: Page, snap: Callable[[str], None], tmp_path: Path, seed: str
+) -> None:
+    server = HeadraceProcess(tmp_path / "server")
+    reads: list[str] = []
+    sockets: list[str] = []
+    page.on("request", lambda request: reads.append(request.url) if request.method == "POST" else None)
+    page.on("websocket", lambda socket: sockets.append(socket.url))
+    try:
+        server.start()
+        page.goto(f"{home_of(server)}/catalog")
+        sign_in(page, server.token)
+        create_and_see(page, server, f"one_{seed}")
+        before, opened = len(reads), len(sockets)
+        # Longer than the interval of polling.
+        page.wait_for_timeout(12_000)
+        assert len(reads) == before or len(sockets) > opened
+        assert opened >= 1
+
+        server.kill()
+        banner = page.get_by_role("alert").filter(has_text="queries that were created keep running")
+        expect(banner).to_be_visible()
+        server.start()
+        expect(banner).to_be_hidden()
+        create_and_see(page, server, f"two_{seed}")
+        expect(page.get_by_role("heading", name=f"one_{seed}.public")).to_be_visible()
+        # The catalog did not wait for another poll only: the page is connected again.
+        assert len(sockets) > opened
+        snap("pushed-1-again")
+    finally:
+        server.stop()
+
+
+def create_and_see(page: Page, server: HeadraceProcess, database: str) -> None:
+    """Create a database elsewhere, and see its schema in the open catalog."""
+    expect(page.locator(".skeleton")).to_have_count(0)
+    door = RestDoor(server)
+    door.execute(f"CREATE DATABASE {database};")
+    door.close()
+    expect(page.get_by_role("heading", name=f"{database}.public")).to_be_visible()
 
 
 def sign_in_and_work_by_keyboard(page: Page, snap: Callable[[str], None], token: str) -> None:

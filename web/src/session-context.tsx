@@ -15,8 +15,6 @@ export interface Session {
   readonly enterContext: (context: StatementContext) => void;
   /** Reads the server's objects anew, on every page. */
   readonly refresh: () => void;
-  /** Changes at each refresh. */
-  readonly version: number;
   /** True while the server does not answer. */
   readonly isAway: boolean;
   /** Signs out when everything is saved. Resolves to the names of what could not be saved, and then stays signed in. */

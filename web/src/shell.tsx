@@ -4,7 +4,7 @@ import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } fro
 import type { StatementClient } from "./api/statements";
 import type { StatementContext } from "./api/wire";
 import { isAboutContext, keepContext, restoredContext } from "./catalog/context";
-import { ANSWER } from "./data/use-answer";
+import { ANSWER, FeedProvider } from "./data/feed";
 import type { SignedIn } from "./features/session/sign-in";
 import { router } from "./router";
 import { type Session, SessionProvider } from "./session-context";
@@ -21,13 +21,11 @@ export function Shell({ session, onSignOut }: ShellProps) {
   const { client } = session;
   const [context, setContext] = useState<StatementContext>(session.context);
   const contextNow = useRef(context);
-  const [version, setVersion] = useState(0);
   const [inbox] = useState(() => new WorkspaceInbox());
   const [answers] = useState(newAnswers);
   const [saves] = useState(() => new Set<() => Promise<readonly string[]>>());
 
   const refresh = useCallback(() => {
-    setVersion((before) => before + 1);
     void answers.invalidateQueries({
       predicate: ({ queryKey, state }) => queryKey[0] === ANSWER || state.status === "error",
     });
@@ -80,7 +78,6 @@ export function Shell({ session, onSignOut }: ShellProps) {
         validate();
       },
       refresh,
-      version,
       isAway,
       signOut: async () => {
         const unsaved = (await Promise.all([...saves].map((save) => save()))).flat();
@@ -100,12 +97,14 @@ export function Shell({ session, onSignOut }: ShellProps) {
         inbox.put({ kind: "new worksheet" });
       },
     };
-  }, [client, context, onContext, validate, refresh, version, isAway, onSignOut, inbox, saves]);
+  }, [client, context, onContext, validate, refresh, isAway, onSignOut, inbox, saves]);
 
   return (
     <QueryClientProvider client={answers}>
       <SessionProvider session={value}>
-        <RouterProvider router={router} />
+        <FeedProvider>
+          <RouterProvider router={router} />
+        </FeedProvider>
       </SessionProvider>
     </QueryClientProvider>
   );

@@ -6,7 +6,7 @@ import type { SqlEditor } from "./sql/editor";
 
 /** Explorer on the left, workspace beside it. Hidden, it keeps its text, and a live result goes on. */
 export function WorkspacePage({ isShown }: { readonly isShown: boolean }) {
-  const { client, context, currentContext, onContext, refresh, version, inbox } = useSession();
+  const { client, context, currentContext, onContext, refresh, inbox } = useSession();
   const [sideWidth, setSideWidth] = useState(300);
   const editor = useRef<SqlEditor | null>(null);
   const [isEditorThere, setEditorThere] = useState(false);
@@ -33,7 +33,6 @@ export function WorkspacePage({ isShown }: { readonly isShown: boolean }) {
       <Explorer
         client={client}
         context={context}
-        version={version}
         isShown={isShown}
         onRefresh={refresh}
         onRun={onRun}

@@ -244,15 +244,12 @@ class FollowedAuditLog(AuditLog):
 
 
 def _is_polling(entry: AuditEntry) -> bool:
-    """True for a LIST or a SELECT of system relations that the page ran and that succeeded: open pages repeat them."""
+    """True for a LIST or a SELECT of system relations that the page or GraphQL ran and that succeeded: open pages repeat them."""
     text = (entry.statement or "").lstrip()
     first = text.split(maxsplit=1)[:1]
     repeats = first == ["LIST"] or (first == ["SELECT"] and "deltastream.sys." in text)
-    return repeats and (entry.event, entry.outcome, entry.door) == (
-        Event.STATEMENT,
-        AuditOutcome.ALLOWED,
-        "page",
-    )
+    was_allowed = (entry.event, entry.outcome) == (Event.STATEMENT, AuditOutcome.ALLOWED)
+    return repeats and was_allowed and entry.door in ("page", "graphql")
 
 
 _ANY = datetime.datetime.min

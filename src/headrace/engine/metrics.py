@@ -181,6 +181,11 @@ def _lag(metrics: QueryMetrics) -> Mapping[Labels, Value]:
     return {(entity, split): behind for entity, of in metrics.lag.items() for split, behind in of.items()}
 
 
+def _lag_of_all_splits(metrics: QueryMetrics) -> int | None:
+    lags = _lag(metrics).values()
+    return sum(map(int, lags)) if lags else None  # type: ignore[arg-type] # whole numbers
+
+
 def _watermark_partitions(metrics: QueryMetrics) -> Iterator[tuple[Labels, dict[str, Any]]]:
     described: Any = metrics.detail.get("watermark", {})
     for source in described.get("sources", ()):
@@ -357,6 +362,12 @@ METRICS: tuple[Metric, ...] = (
         BIGINT,
         "Size of the log that stores retain because the query has not confirmed reading it, such as that of a replication slot.",
         _one(lambda metrics: sum(metrics.backlog_bytes.values())),
+    ),
+    Metric(
+        "lag_records",
+        BIGINT,
+        "Records of all splits after the last ones that the last batch read. Missing if no source has splits with a known end.",
+        _one(_lag_of_all_splits),
     ),
     Metric(
         "source_lag",

@@ -14,12 +14,12 @@ from headrace.catalog.single_sign_on import Admitted
 from headrace.catalog.state import CatalogState
 from headrace.catalog.worksheets import Saved, WorksheetContent
 from headrace.core.context import SessionContext
-from headrace.core.errors import Diagnostic
 from headrace.core.resultset import LiveRows, ResultColumn, ResultSet
 from headrace.core.settings import Settings
 from headrace.core.signals import Signal
 from headrace.server.throttle import Attempts
 from headrace.server.turns import Turns
+from headrace.session.checking import Checked
 from headrace.sql.ast import Statement
 from headrace.statements.base import Execution
 from headrace.statements.completion import Completion
@@ -101,8 +101,8 @@ class StatementRunner(Protocol):
 
     async def check(
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
-    ) -> list[Diagnostic]:
-        """Return the errors of `text`, which is not run; raises HeadraceError for `context`."""
+    ) -> Checked:
+        """Return the statements of `text`, which is not run, and their errors; raises HeadraceError for `context`."""
         ...
 
     async def plan(

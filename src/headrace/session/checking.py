@@ -8,14 +8,41 @@ from dataclasses import dataclass, field
 from headrace.catalog.audit import AuditLog
 from headrace.catalog.objects import Principal
 from headrace.core.context import SessionContext
-from headrace.core.errors import Diagnostic, HeadraceError, UserError
+from headrace.core.errors import Diagnostic, HeadraceError, Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.session.auditing import refused_check
-from headrace.sql.ast import Statement
+from headrace.sql.ast import Select, Statement
+from headrace.sql.statements.relation import ReplaceRelation
 from headrace.statements.base import Execution, Services, UncheckedError
 
 EXISTING = frozenset(state for state in SqlState if state.name.startswith("DUPLICATE_"))
 _MISSING = frozenset(state for state in SqlState if state.name.endswith("_NOT_FOUND"))
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A statement of a text: its kind, which is its class in the grammar, its place, and the place of its query if it has one."""
+
+    kind: str
+    span: Span
+    query: Span | None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Result of a check: the errors of a text, and the statements that could be parsed."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    statements: tuple[Outline, ...] = ()
+
+
+def outline(statement: Statement) -> Outline:
+    """Return the outline of a statement."""
+    create = statement.create if isinstance(statement, ReplaceRelation) else statement
+    query = getattr(create, "select", None)
+    return Outline(
+        type(statement).__name__, statement.span, query.span if isinstance(query, Select) else None
+    )
 
 
 def _ignore(_statement: Statement, _run: Execution) -> None:

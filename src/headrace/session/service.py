@@ -30,7 +30,7 @@ from headrace.core.signals import Signal
 from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 from headrace.session.auditing import audited, refused_check
-from headrace.session.checking import EXISTING, CheckedStatements
+from headrace.session.checking import EXISTING, Checked, CheckedStatements, Outline, outline
 from headrace.session.recent_queries import RecentQueries, RecentQuery
 from headrace.sql import parse, parse_each
 from headrace.sql.ast import Statement
@@ -108,24 +108,28 @@ class StatementService:
 
     async def check(
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
-    ) -> list[Diagnostic]:
-        """Return the errors of the statements of `text`, the first `DIAGNOSTICS_MAX`; nothing is run, and only the catalog is read.
+    ) -> Checked:
+        """Return the statements of `text` with their errors, the first `DIAGNOSTICS_MAX`; nothing is run, and only the catalog is read.
 
         What exists already is a warning. Raises HeadraceError for the session's organization and role.
         """
         statements = parse_each(text)
         diagnostics: list[Diagnostic] = []
+        outlines: list[Outline] = []
         checked: CheckedStatements | None = None
         while len(diagnostics) < DIAGNOSTICS_MAX:
             statement = await asyncio.to_thread(next, statements, None)
             if statement is None:
                 break
+            if isinstance(statement, Statement):
+                outlines.append(outline(statement))
             checked = checked or self._checked(principal, context, files, statement)
             diagnostics += await checked.errors(statement, check)
-        return [
+        shown = (
             replace(each, severity="warning") if SqlState(each.sqlstate) in EXISTING else each
             for each in diagnostics
-        ]
+        )
+        return Checked(tuple(shown), tuple(outlines))
 
     async def plan(
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]

@@ -161,23 +161,25 @@ def test_what_strangers_and_open_pages_repeat_is_folded(catalog: Catalog) -> Non
     polling = AuditEntry(Event.STATEMENT, AuditOutcome.ALLOWED, "ann", door="page", statement="LIST QUERIES;")
     reading = replace(polling, statement="SELECT id FROM deltastream.sys.queries")
     others = replace(polling, statement="SELECT id FROM shop.public.orders")
+    objects = replace(polling, door="graphql", statement="SELECT * FROM deltastream.sys.queries")
     own = AuditEntry(Event.STATEMENT, AuditOutcome.ALLOWED, "ann", door="api", statement="LIST QUERIES;")
     before = len(catalog.audit.read(1000))
     for number in range(50):
         catalog.audit.record(replace(stranger, time=now()))
         catalog.audit.record(replace(polling, statement_id=str(number), duration_ms=number, time=now()))
         catalog.audit.record(replace(reading, statement_id=str(number), duration_ms=number, time=now()))
+        catalog.audit.record(replace(objects, statement_id=str(number), duration_ms=number, time=now()))
         catalog.audit.flush()
     for entry in (own, own, others, others):
         catalog.audit.record(entry)
-    assert len(catalog.audit.read(1000)) - before == 7
+    assert len(catalog.audit.read(1000)) - before == 8
     catalog.audit.flush(closing=True)
     rows = [entry for _, entry in catalog.audit.read(1000)][before:]
     assert sorted((row.event.value, row.times) for row in rows if row.door != "api") == [
         ("request", 1),
         ("request", 49),
-        *[("statement", 1)] * 4,
-        *[("statement", 49)] * 2,
+        *[("statement", 1)] * 5,
+        *[("statement", 49)] * 3,
     ]
 
 

@@ -130,6 +130,7 @@ def test_a_sample_is_named_as_prometheus_names_it() -> None:
     named = {sample.name: sample.value for sample in samples(full())}
     assert named["input_rows_per_second"] == 2.5
     assert named['source_lag{entity="a",split="0"}'] == 4
+    assert named["lag_records"] == 9
     assert str(named["watermark"]) == "1970-01-01 00:00:20+00:00"
     assert named['operator_state_bytes{operator="stateStoreSave"}'] == 8
     assert named['batch_phase_ms{phase="addBatch"}'] == 6

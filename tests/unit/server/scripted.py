@@ -19,6 +19,7 @@ from headrace.core.errors import Diagnostic, HeadraceError
 from headrace.core.resultset import Cell, LiveRows, ResultColumn, ResultSet
 from headrace.core.types import BIGINT, VARCHAR
 from headrace.server.connections import Connections
+from headrace.session.checking import Checked
 from headrace.statements.completion import Candidate, Completion
 from headrace.statements.desired_state import Plan, PlanStep
 from headrace.statements.language import Language, PropertyFacts
@@ -125,9 +126,9 @@ class ScriptedStatements:
 
     async def check(
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]
-    ) -> list[Diagnostic]:
+    ) -> Checked:
         await self.execute(text, principal=principal, context=context, files=files)
-        return self.diagnostics
+        return Checked(tuple(self.diagnostics))
 
     async def plan(
         self, text: str, *, principal: Principal, context: SessionContext, files: Mapping[str, bytes]

@@ -19,7 +19,9 @@ from websockets.typing import Subprotocol
 from harness.patience import PATIENCE_S
 from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
+from headrace.engine.findings import Finding
 from headrace.server.graphql import subscriptions
+from headrace.server.graphql.objects import SYSTEM_RELATIONS
 from tests.unit.server.graphql_world import ADMINISTRATOR, World, open_world, socket_client
 from tests.unit.server.scripted import ScriptedStream, serving
 
@@ -168,6 +170,29 @@ async def test_rows_about_queries_are_pushed_when_they_change(world: World, addr
     for name in ("queryMetrics { nodes { queryId } removed }", "queryFindings { nodes { code } removed }"):
         async with subscribed(address, f"subscription {{ {name} }}") as event:
             assert await event() is not None
+
+
+def test_a_row_in_which_only_an_age_differs_is_sent_less_often() -> None:
+    seen = {("a",): ("a", 1, 10), ("b",): ("b", 1, 10)}
+    rows = {("a",): ("a", 1, 11), ("b",): ("b", 2, 11), ("c",): ("c", 1, 11)}
+    assert subscriptions.other_rows(rows.items(), seen, frozenset({2})) == [rows["b",], rows["c",]]
+    assert subscriptions.other_rows(rows.items(), seen) == list(rows.values())
+    columns = SYSTEM_RELATIONS["query_metrics"].places
+    assert columns.keys() >= subscriptions.CLOCKS
+
+
+async def test_removed_rows_are_named_by_their_keys_also_if_a_part_is_null(
+    world: World, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
+    (query,) = world.session.catalog.queries()
+    findings = [Finding("NO_INPUT", "no input", "wait")]
+    monkeypatch.setattr(world.session.service._services.engine, "findings", lambda _query: tuple(findings))
+    async with subscribed(address, "subscription { queryFindings { nodes { code step } removed } }") as event:
+        assert (await event())["queryFindings"]["nodes"] == [{"code": "NO_INPUT", "step": None}]
+        findings.clear()
+        await world.session.run("CREATE DATABASE fresh")
+        assert (await event())["queryFindings"]["removed"] == [[query.id, "NO_INPUT", None]]
 
 
 async def test_a_token_that_ends_ends_its_subscriptions(world: World, address: str) -> None:

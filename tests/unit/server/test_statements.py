@@ -189,6 +189,7 @@ async def test_a_check_answers_all_that_is_wrong_and_runs_nothing(
     ]
     answer = await http.post("/v2/validate", json={"statement": "b; c", "database": "d"})
     assert answer.status_code == 200
+    assert answer.json()["statements"] == []
     first, second = answer.json()["diagnostics"]
     assert first == {
         "severity": "error",

@@ -178,9 +178,10 @@ async def test_a_query_of_tables_ends_and_is_no_part_of_an_application(session: 
         "'postgres.password' = 'p'); CREATE TABLE shop.public.prices (item VARCHAR) WITH ('store' = 'db'); "
         f"BEGIN APPLICATION x CREATE {kind} AS SELECT item FROM shop.public.prices; END APPLICATION"
     )
-    [problem] = await session.service.check(
+    checked = await session.service.check(
         text, principal=session.principal, context=session.context, files={}
     )
+    [problem] = checked.diagnostics
     assert problem.message.startswith("a query that reads only tables is not supported in an application")
     assert problem.span is not None
     assert text[problem.span.start : problem.span.end] == "SELECT item FROM shop.public.prices"

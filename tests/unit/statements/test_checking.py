@@ -18,9 +18,10 @@ STREAM = "CREATE STREAM visits (page VARCHAR, n BIGINT) WITH ('topic' = 'visits'
 
 async def checked(session: Session, text: str, principal: Principal | None = None) -> list[Diagnostic]:
     context = SessionContext("", database="shop", schema="public", store="k")
-    return await session.service.check(
+    result = await session.service.check(
         text, principal=principal or session.principal, context=context, files={}
     )
+    return list(result.diagnostics)
 
 
 def places(text: str, diagnostics: list[Diagnostic]) -> list[tuple[str, str]]:
@@ -29,6 +30,31 @@ def places(text: str, diagnostics: list[Diagnostic]) -> list[tuple[str, str]]:
         for item in diagnostics
         if item.span is not None
     ]
+
+
+async def test_statements_have_a_kind_and_the_place_of_their_query(session: Session) -> None:
+    texts = (
+        "/* AS SELECT */ CREATE STREAM s WITH ('topic' = 'AS') AS\nWITH t AS (SELECT n FROM orders) SELECT n FROM t PARTITION BY n;",
+        "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT n FROM orders; SELEC 1;",
+        "INSERT INTO s SELECT '😀' AS n; LIST STORES; BEGIN APPLICATION a INSERT INTO s SELECT 1; END APPLICATION",
+    )
+    text = " ".join(texts)
+    result = await session.service.check(
+        text, principal=session.principal, context=SessionContext(""), files={}
+    )
+    queries = [each.query and text[each.query.start : each.query.end] for each in result.statements]
+    assert [each.kind for each in result.statements] == [
+        *("CreateRelationAs", "ReplaceRelation", "InsertInto", "ListStores", "Application")
+    ]
+    assert queries == [
+        "WITH t AS (SELECT n FROM orders) SELECT n FROM t PARTITION BY n",
+        "SELECT n FROM orders",
+        "SELECT '😀' AS n",
+        None,
+        None,
+    ]
+    first = result.statements[0].span
+    assert text[first.start : first.end].startswith("CREATE STREAM s")
 
 
 async def test_each_error_is_at_its_statement(session: Session) -> None:

@@ -141,6 +141,6 @@ async def test_a_function_that_a_view_calls_keeps_its_name(session: Session) -> 
 async def test_a_check_creates_nothing(session: Session) -> None:
     context = SessionContext("", database="shop", schema="public")
     text = "CREATE VIEW v AS SELECT n FROM orders; SELECT n FROM v LIMIT 1; SELECT m FROM v"
-    diagnostics = await session.service.check(text, principal=session.principal, context=context, files={})
-    assert [each.sqlstate for each in diagnostics] == ["42703"]
+    checked = await session.service.check(text, principal=session.principal, context=context, files={})
+    assert [each.sqlstate for each in checked.diagnostics] == ["42703"]
     assert session.catalog.relation(RelationName("shop", "public", "v")) is None

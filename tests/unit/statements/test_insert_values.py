@@ -24,10 +24,10 @@ async def session(tmp_path: Path) -> AsyncIterator[Session]:
 
 
 async def problems(session: Session, text: str) -> list[tuple[str, str]]:
-    diagnostics = await session.service.check(
+    checked = await session.service.check(
         BEFORE + text, principal=ADMINISTRATOR, context=SessionContext(""), files={}
     )
-    return [(one.sqlstate, one.message) for one in diagnostics]
+    return [(one.sqlstate, one.message) for one in checked.diagnostics]
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,22 @@ import {
   RequestFailed,
   readSqlFailure,
 } from "./failures";
-import { graphqlPath } from "./graphql";
+import { graphqlPath, readData } from "./graphql";
+import type { TypedDocumentString } from "./operations";
+import { openPush, type Push } from "./push";
 import {
   asObject,
   type Candidates,
   type Column,
   type DataplaneRequest,
   type Language,
+  type Outline,
   type Problem,
   type Row,
   readAnswer,
   readCandidates,
   readLanguage,
+  readOutlines,
   readProblems,
   type StatementAnswer,
   type StatementContext,
@@ -127,14 +131,20 @@ export class StatementClient {
 
   /** Problems of a text, which is not run; none if the server cannot check it. */
   async check(text: string, context: StatementContext): Promise<readonly Problem[]> {
-    const body = JSON.stringify({
-      statement: text,
-      ...context,
-      parameters: { sessionID: `${this.#session}-check` },
-    });
+    return readProblems(await this.#checked(text, context, undefined));
+  }
+
+  /** The statements of a text, which is not run; none if the server cannot read it. */
+  async outline(text: string, context: StatementContext, signal?: AbortSignal): Promise<readonly Outline[]> {
+    return readOutlines(await this.#checked(text, context, signal));
+  }
+
+  async #checked(text: string, context: StatementContext, signal: AbortSignal | undefined): Promise<unknown> {
+    const parameters = { sessionID: `${this.#session}-check` };
+    const body = JSON.stringify({ statement: text, ...context, parameters });
     const headers = { "Content-Type": "application/json" };
-    const response = await this.#send("validate", { method: "POST", body, headers }, undefined);
-    return response.ok ? readProblems(await response.json().catch(() => null)) : [];
+    const response = await this.#send("validate", { method: "POST", body, headers }, signal);
+    return response.ok ? response.json().catch(() => null) : null;
   }
 
   /** The language of the server's version. */
@@ -204,6 +214,24 @@ export class StatementClient {
     if (!response.ok && asObject(answer)?.errors === undefined)
       throw this.#reported(failureOfStatus(response.status, answer));
     return answer;
+  }
+
+  /** Reads data by an operation of the page. */
+  async read<TResult, TVariables extends Readonly<Record<string, unknown>>>(
+    document: TypedDocumentString<TResult, TVariables>,
+    variables: TVariables,
+    context: StatementContext,
+    signal?: AbortSignal,
+  ): Promise<TResult> {
+    const operation = { query: document.toString(), variables, operationName: null };
+    const { data, failure } = readData(await this.graphql(operation, context, signal));
+    if (failure !== null) throw this.#reported(failure);
+    return data as TResult;
+  }
+
+  /** The connection for subscriptions of a role; opened by the first of them. */
+  push(context: StatementContext): Push {
+    return openPush(this.#base, this.#token, context);
   }
 
   async #gather(first: StatementAnswer, signal: AbortSignal | undefined): Promise<ResultSet> {

@@ -114,6 +114,26 @@ export interface Problem {
   readonly replacements: readonly string[];
 }
 
+/** A statement of a checked text; offsets count code points. */
+export interface Outline {
+  /** Name of the statement in the server's grammar. */
+  readonly kind: string;
+  /** The SELECT of the statement. */
+  readonly query: { readonly start: number; readonly end: number } | null;
+}
+
+/** Statements of a check's answer, without those that cannot be parsed. */
+export function readOutlines(body: unknown): readonly Outline[] {
+  return list(asObject(body)?.statements).map((entry) => {
+    const sent = asObject(entry);
+    const { start, end } = asObject(sent?.query) ?? {};
+    return {
+      kind: text(sent?.kind),
+      query: typeof start === "number" && typeof end === "number" ? { start, end } : null,
+    };
+  });
+}
+
 /** Problems of a check's answer that have a position. */
 export function readProblems(body: unknown): readonly Problem[] {
   return list(asObject(body)?.diagnostics).flatMap((entry) => {

@@ -1,16 +1,17 @@
 import type { ReactNode } from "react";
-import type { Listing } from "./use-listing";
+import type { Failure } from "../api/failures";
 
 interface ItemsProps<TItem> {
-  readonly listing: Listing<TItem>;
+  /** The last items that were read; null before the first ones. */
+  readonly items: readonly TItem[] | null;
+  readonly failure: Failure | null;
   readonly empty: ReactNode;
   readonly keyOf: (item: TItem) => string;
   readonly render: (item: TItem) => ReactNode;
 }
 
 /** A list in each of its states: on its way, failed, empty, or there. */
-export function Items<TItem>({ listing, empty, keyOf, render }: ItemsProps<TItem>) {
-  const { items, failure } = listing;
+export function Items<TItem>({ items, failure, empty, keyOf, render }: ItemsProps<TItem>) {
   if (items === null) {
     return failure === null ? (
       <div className="skeleton" role="status" aria-label="Loading" />

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ResultSet } from "../api/statements";
-import { readEntities, readRelations, readStores } from "./listing";
+import { readEntities, readNames, readProperties } from "./listing";
 
 const answer = (names: readonly string[], ...rows: readonly (string | null)[][]): ResultSet => ({
   kind: "result",
@@ -13,27 +13,13 @@ const answer = (names: readonly string[], ...rows: readonly (string | null)[][])
 
 describe("listings", () => {
   it("find their columns by name, in any order and writing", () => {
-    expect(readStores(answer(["type", "STATE", "Name"], ["Kafka", "READY", "k"]))).toEqual([
-      { name: "k", type: "Kafka", state: "ready" },
+    expect(readProperties(answer(["VALUE", "Property"], ["Kafka", "Type"]))).toEqual([
+      { name: "Type", value: "Kafka" },
     ]);
   });
 
   it("take the first column for a missing name", () => {
-    expect(readRelations(answer(["relation", "Type"], ["pageviews", "MATERIALIZED_VIEW"]))).toMatchObject([
-      { path: ["pageviews"], type: "materialized view" },
-    ]);
-  });
-
-  it("put the database and schema of a relation before its name", () => {
-    const columns = ["Name", "Type", "Database", "Schema"];
-    expect(readRelations(answer(columns, ["pageviews", "stream", "web", "public"]))[0]?.path).toEqual([
-      "web",
-      "public",
-      "pageviews",
-    ]);
-    expect(
-      readRelations(answer(columns, ['"web"."public"."s"', "stream", "web", "public"]))[0]?.path,
-    ).toEqual(["web", "public", "s"]);
+    expect(readNames(answer(["database", "Owner"], ['"Shop"', "r"]))).toEqual(["Shop"]);
   });
 
   it("read quoted names, and put entities below their parent", () => {

@@ -1,34 +1,33 @@
 import { describe, expect, it } from "vitest";
-import type { ResultSet } from "../api/statements";
-import type { Row } from "../api/wire";
-import { isStopping, nameOf, WORKLOAD } from "./workload";
+import type { PoolRow, QueryRow } from "./lists";
+import { isStopping, nameOf, poolItem, queryItems } from "./workload";
 
-const answer = (...rows: readonly Row[]): ResultSet => ({
-  kind: "result",
-  columns: [],
-  rows,
-  isTruncated: false,
-  message: "",
-  context: null,
-});
+const pool = (row: Partial<PoolRow>) =>
+  poolItem({
+    ...{ name: "p", size: "small", actualState: "running", intendedState: "running", errorMessages: null },
+    ...row,
+  });
 
 describe("the workload", () => {
-  it("puts ended queries last", () => {
-    const query = (id: string, state: string): Row => ["queries", id, null, "", state, state, "", null];
-    const { queries } = WORKLOAD.read(
-      answer(query("a", "terminated"), query("b", "errored"), query("c", "running")),
-    );
-    expect(queries.map((item) => item.id)).toEqual(["b", "c", "a"]);
+  it("puts ended queries last, and the oldest first", () => {
+    const query = (id: string, currentState: string, createdAt: string): QueryRow => ({
+      ...{ id, name: null, sinkFqn: "", kind: "stream", currentState, intendedState: currentState },
+      ...{ computePoolName: "p", owner: "r", createdAt, message: null, restarts: 0, query: "" },
+    });
+    const queries = queryItems([
+      query("a", "terminated", "2026-11-28T08:00:00+00:00"),
+      query("b", "errored", "2026-11-28T08:00:02+00:00"),
+      query("c", "running", "2026-11-28T08:00:01.5+00:00"),
+    ]);
+    expect(queries.map((item) => item.id)).toEqual(["c", "b", "a"]);
   });
 
   it("distinguishes a stopped pool from an idle one", () => {
-    const { pools } = WORKLOAD.read(
-      answer(
-        ["pools", "busy", "LARGE", "running", "running", null, null, null],
-        ["pools", "idle", "small", "stopped", "running", null, null, null],
-        ["pools", "off", "medium", "stopped", "stopped", "it was killed", null, null],
-      ),
-    );
+    const pools = [
+      pool({ name: "busy", size: "LARGE" }),
+      pool({ name: "idle", actualState: "stopped" }),
+      pool({ actualState: "stopped", intendedState: "stopped", errorMessages: "it was killed" }),
+    ];
     expect(pools.map(isStopping)).toEqual([false, false, true]);
     expect(pools[0]).toMatchObject({ name: "busy", size: "large", state: "running", message: "" });
     expect(pools[2]?.message).toBe("it was killed");

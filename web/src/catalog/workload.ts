@@ -1,70 +1,65 @@
-/** Queries and compute pools, in one statement: an open page repeats it. */
+/** Queries and compute pools, in the words of the page. */
 
-import { combined, type Fields, system } from "../data/select";
 import { readPath } from "../sql/identifiers";
-import type { PoolItem, QueryItem } from "./listing";
+import type { PoolRow, QueryRow } from "./lists";
 
-const QUERY = {
-  id: "id",
-  name: "name",
-  sink: "sink_fqn",
-  state: "current_state",
-  intended: "intended_state",
-  sql: "query",
-  message: "message",
-};
-const POOL = {
-  name: "name",
-  size: "size",
-  state: "actual_state",
-  intended: "intended_state",
-  message: "error_messages",
-};
-
-const parts = combined({
-  queries: { columns: QUERY, from: `FROM ${system("queries")}` },
-  pools: { columns: POOL, from: `FROM ${system("compute_pools")}` },
-});
-
-export interface Workload {
-  readonly queries: readonly QueryItem[];
-  readonly pools: readonly PoolItem[];
+export interface QueryItem {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+  readonly intendedState: string;
+  readonly sql: string;
+  /** The relations that it writes, by their full names. */
+  readonly sink: string;
+  /** Reason of its end, or of its waiting. */
+  readonly message: string;
 }
 
-export const WORKLOAD = {
-  statement: parts.statement,
-  read: (result: Parameters<typeof parts.read>[0]): Workload => {
-    const { queries, pools } = parts.read(result);
-    return { queries: readQueries(queries), pools: pools.map(readPool) };
-  },
-};
+export interface PoolItem {
+  readonly name: string;
+  readonly size: string;
+  readonly state: string;
+  readonly intendedState: string;
+  /** Error of its process. */
+  readonly message: string;
+}
 
-/** Queries that run or should run first, ended ones last; within that, in the server's order. */
-export function readQueries(rows: readonly Fields<keyof typeof QUERY>[]): readonly QueryItem[] {
-  const queries = rows.map((row) => ({
-    id: row.id ?? "",
-    name: nameOf(row),
-    state: row.state ?? "",
-    intendedState: row.intended ?? "",
-    sql: row.sql ?? "",
-    sink: row.sink ?? "",
+/** Queries that run or should run first, ended ones last; within that, in the order of their creation. */
+export function queryItems(rows: readonly QueryRow[]): readonly QueryItem[] {
+  const queries = oldestFirst(rows).map((row) => ({
+    id: row.id,
+    name: nameOf({ id: row.id, name: row.name, sink: row.sinkFqn }),
+    state: row.currentState,
+    intendedState: row.intendedState,
+    sql: row.query,
+    sink: row.sinkFqn,
     message: row.message ?? "",
   }));
   return [...queries.filter((query) => !isEnded(query)), ...queries.filter(isEnded)];
 }
 
-function readPool(row: Fields<keyof typeof POOL>): PoolItem {
+export function oldestFirst<Row extends { readonly createdAt: string }>(
+  rows: readonly Row[],
+): readonly Row[] {
+  return [...rows].sort((one, other) => Date.parse(one.createdAt) - Date.parse(other.createdAt));
+}
+
+export function poolItem(row: PoolRow): PoolItem {
   return {
-    name: row.name ?? "",
-    size: (row.size ?? "").toLowerCase(),
-    state: row.state ?? "",
-    intendedState: row.intended ?? "",
-    message: row.message ?? "",
+    name: row.name,
+    size: row.size.toLowerCase(),
+    state: row.actualState,
+    intendedState: row.intendedState,
+    message: row.errorMessages ?? "",
   };
 }
 
 /** Name of a query; without one, the relation that it writes. An application writes several, and has a name. */
-export function nameOf(query: Fields<"id" | "name" | "sink">): string {
+export function nameOf(query: {
+  readonly id: string | null;
+  readonly name: string | null;
+  readonly sink: string | null;
+}): string {
   return query.name || readPath(query.sink ?? "").at(-1) || query.id || "";
 }
 

@@ -21,10 +21,13 @@ describe("selectFrom", () => {
 });
 
 describe("combined", () => {
-  const both = combined({
-    steps: { columns: { step: "step", rows: "rows_total" }, from: "FROM a" },
-    events: { columns: { time: '"time"' }, from: "FROM b WHERE x" },
-  });
+  const both = combined(
+    {
+      steps: { columns: { step: "step", rows: "rows_total" }, from: "FROM a" },
+      events: { columns: { time: '"time"' }, from: "FROM b WHERE x" },
+    },
+    ["a", "b"],
+  );
 
   it("is one statement whose parts have the same number of columns", () => {
     expect(both.statement).toBe(

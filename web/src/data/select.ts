@@ -10,6 +10,8 @@ export type Fields<Name extends string> = Readonly<Record<Name, Cell>>;
 /** A statement, and the function that reads the rows of its answer. */
 export interface Select<Name extends string> {
   readonly statement: string;
+  /** The system relations whose changes renew the answer. */
+  readonly relations: readonly string[];
   readonly read: (result: ResultSet) => readonly Fields<Name>[];
 }
 
@@ -38,6 +40,7 @@ export function selectFrom<Name extends string>(
   const list = columns.map(quoteIdentifier).join(", ");
   return {
     statement: `SELECT ${list} FROM ${system(relation)}${rest === "" ? "" : ` ${rest}`}`,
+    relations: [relation],
     read: reader(columns),
   };
 }
@@ -56,12 +59,14 @@ export type Combined<P extends Parts> = {
 
 /**
  * Statement for rows of several shapes, so that a page that is open asks the server once: UNION ALL of the parts, each as text, with
- * the name of the part before its columns.
+ * the name of the part before its columns. `relations` are the system relations whose changes renew the answer.
  */
 export function combined<const P extends Parts>(
   parts: P,
+  relations: readonly string[],
 ): {
   readonly statement: string;
+  readonly relations: readonly string[];
   readonly read: (result: ResultSet) => Combined<P>;
 } {
   const entries = Object.entries(parts);
@@ -83,7 +88,7 @@ export function combined<const P extends Parts>(
     }
     return rows as Combined<P>;
   }
-  return { statement: selects.join(" UNION ALL "), read };
+  return { statement: selects.join(" UNION ALL "), relations, read };
 }
 
 /** Number of a cell; null for NULL. */

@@ -3,9 +3,16 @@
 import type { ResultSet } from "../api/statements";
 import { useAnswer } from "./use-answer";
 
+const RIGHTS = ["effective_privileges"];
+
 /** Null if it is allowed, or not known yet; else the missing privileges in words. */
 export function useRefusal(privilege: string, object: string, isEnabled = true): string | null {
-  const { data } = useAnswer({ statement: `CAN I ${privilege} ON ${object};`, read: readRefusal, isEnabled });
+  const { data } = useAnswer({
+    statement: `CAN I ${privilege} ON ${object};`,
+    read: readRefusal,
+    relations: RIGHTS,
+    isEnabled,
+  });
   return data;
 }
 

@@ -1,22 +1,26 @@
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type Failure, failureOf } from "../api/failures";
 import { StatementDialog } from "../data/statement-dialog";
 import { useSession } from "../session-context";
+import { spanOf } from "../sql/position";
 import { FailureNote } from "../ui/failure-note";
 import type { QuerySubject } from "./dialogs";
 import { replaceStatement } from "./statements";
 
 interface ReplaceProps {
   readonly query: QuerySubject;
-  /** The SELECT of the present version, as far as the page knows it. */
-  readonly select: string;
+  /** The statement of the present version. */
+  readonly sql: string;
   readonly onClose: () => void;
 }
 
 /** Replaces the SELECT of a query, after the server has explained what that does to each step. */
-export function ReplaceDialog({ query, select, onClose }: ReplaceProps) {
+export function ReplaceDialog({ query, sql, onClose }: ReplaceProps) {
   const { client, currentContext } = useSession();
-  const [text, setText] = useState(select);
+  const select = useSelect(sql);
+  const [edited, setEdited] = useState<string | null>(null);
+  const text = edited ?? select ?? "";
   const [plan, setPlan] = useState<{ readonly text: string; readonly lines: readonly string[] } | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const [isWorking, setWorking] = useState(false);
@@ -57,7 +61,8 @@ export function ReplaceDialog({ query, select, onClose }: ReplaceProps) {
           rows={9}
           spellCheck={false}
           value={text}
-          onChange={(event) => setText(event.target.value)}
+          disabled={select === null}
+          onChange={(event) => setEdited(event.target.value)}
         />
       </label>
       <p className="form-actions">
@@ -79,4 +84,19 @@ export function ReplaceDialog({ query, select, onClose }: ReplaceProps) {
       ) : null}
     </StatementDialog>
   );
+}
+
+/** The SELECT of a statement, which the server finds in it; the whole text if it has none, null before the answer. */
+function useSelect(sql: string): string | null {
+  const { client, currentContext } = useSession();
+  const { data, isPending } = useQuery({
+    queryKey: ["select", sql],
+    queryFn: ({ signal }) => client.outline(sql, currentContext(), signal),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (isPending) return null;
+  const query = data?.[0]?.query ?? null;
+  if (query === null) return sql;
+  const { from, to } = spanOf(sql, query.start, query.end);
+  return sql.slice(from, to);
 }

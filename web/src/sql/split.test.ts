@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createsQuery, isQuery, queryIn, splitStatements, statementAt } from "./split";
+import { splitStatements, statementAt } from "./split";
 
 const texts = (text: string) => splitStatements(text).map((statement) => statement.text);
 
@@ -79,44 +79,5 @@ describe("statementAt", () => {
   it("is the last one below all statements, and none in an empty text", () => {
     expect(statementAt(text, text.length)?.text).toBe("SELECT 2;");
     expect(statementAt("  -- only words\n", 3)).toBeNull();
-  });
-});
-
-describe("queryIn", () => {
-  it.each([
-    ["CREATE STREAM x WITH ('store' = 'SELECT') AS\nSELECT a FROM b", "SELECT a FROM b"],
-    ["INSERT INTO x WITH t AS (SELECT 1) SELECT * FROM t", "WITH t AS (SELECT 1) SELECT * FROM t"],
-    ['INSERT INTO "select" -- SELECT\n with "t" AS (SELECT 1) SELECT 2', 'with "t" AS (SELECT 1) SELECT 2'],
-    ["SELECT a FROM b WITH ('x' = 1)", "SELECT a FROM b WITH ('x' = 1)"],
-    ["LIST STORES", "LIST STORES"],
-  ])("of %j", (text, query) => {
-    expect(queryIn(text)).toBe(query);
-  });
-});
-
-describe("createsQuery", () => {
-  it.each([
-    ["create stream x AS SELECT 1", true],
-    ["/* a */ CREATE\nTABLE t WITH ('a' = 'b') as SELECT 1", true],
-    ["CREATE STORE s WITH ('password' = ' AS ')", false],
-    ["CREATE STREAM x (as VARCHAR) -- AS\n WITH ()", false],
-    ['CREATE DATABASE "AS"', false],
-    ["INSERT INTO t SELECT 1 AS a", false],
-    ["CREATED x AS y", false],
-    ["", false],
-  ])("of %j: %s", (text, expected) => {
-    expect(createsQuery(text)).toBe(expected);
-  });
-});
-
-describe("isQuery", () => {
-  it.each([
-    ["-- all\nselect 1", true],
-    ["WITH t AS (SELECT 1) SELECT * FROM t", true],
-    ["INSERT INTO t SELECT 1", false],
-    ["'SELECT'", false],
-    ["", false],
-  ])("of %j: %s", (text, expected) => {
-    expect(isQuery(text)).toBe(expected);
   });
 });

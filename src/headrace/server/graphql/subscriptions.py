@@ -7,7 +7,8 @@ credentials or the privileges that it needs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from enum import Enum
 from typing import Any, TypeVar
@@ -33,7 +34,10 @@ WATCHED = {"queries": "id", "query_metrics": "query_id", "query_findings": "quer
 PAUSE_S = 0.5
 """The least time between two events of a subscription that reads the catalog."""
 LOOK_S = 5.0
-"""Findings depend on the time too, so they are looked at without a signal."""
+"""Findings and ages depend on the time too, so they are looked at without a signal."""
+CLOCKS = frozenset({"batch_age_ms", "checkpoint_age_ms", "watermark_lag_ms"})
+"""Columns that differ at each reading. A row in which only these differ is sent after `LOOK_S`: else each progress of a query would send
+the rows of all queries."""
 QUERIES_MAX = 1000
 
 _enum: Any = Enum
@@ -164,7 +168,7 @@ async def _changes_since(operation: Any, state: Any, names: frozenset[str]) -> A
 def watch_field(types: ObjectTypes, relation: SystemRelation) -> Any:
     """Return the subscription that pushes the rows of a relation about queries."""
     node = types.objects[relation.name]
-    annotations = {"nodes": list[node], "removed": list[list[str]]}  # type: ignore[valid-type] # generated
+    annotations = {"nodes": list[node], "removed": list[list[str | None]]}  # type: ignore[valid-type] # generated
     update = strawberry.type(
         type(f"{node.__name__}Update", (), {"__annotations__": annotations}),
         description="Rows that are new or have changed, and the keys of rows that no longer exist. The first event has all rows.",
@@ -195,13 +199,19 @@ async def _watched(
         conditions = (RowCondition(WATCHED[relation.name], "IN", frozenset(query_ids[:QUERIES_MAX])),)
     request = PageRequest(operation.settings.graphql_page_rows_max)
     seen: dict[Key, Row] | None = None
+    looked = time.monotonic()
     with listening(operation.reader.committed, operation.reader.progressed) as woken:
         while True:
             woken.clear()
             page = await operation.reads.page(relation, conditions, request, repeated=seen is not None)
             rows = {key_of(relation, row): row for row in page.rows}
-            changed = _other_rows(rows.items(), seen or {})
-            removed = [list(map(str, key)) for key in seen or () if key not in rows]
+            ignored: frozenset[int] = frozenset()
+            if time.monotonic() - looked < LOOK_S:
+                ignored = frozenset(place for name, place in relation.places.items() if name in CLOCKS)
+            else:
+                looked = time.monotonic()
+            changed = other_rows(rows.items(), seen or {}, ignored)
+            removed = [_key_texts(key) for key in seen or () if key not in rows]
             if seen is None or changed or removed:
                 yield update(nodes=[Node(relation, row) for row in changed], removed=removed)
             seen = rows
@@ -212,8 +222,19 @@ async def _watched(
                 continue
 
 
-def _other_rows(rows: Iterable[tuple[Key, Row]], seen: dict[Key, Row]) -> list[Row]:
-    return [row for key, row in rows if seen.get(key) != row]
+def other_rows(
+    rows: Iterable[tuple[Key, Row]], seen: Mapping[Key, Row], ignored: frozenset[int] = frozenset()
+) -> list[Row]:
+    """Return the rows that are not among those seen, or differ from them in a place that is not ignored."""
+    return [row for key, row in rows if _compared(seen.get(key, ()), ignored) != _compared(row, ignored)]
+
+
+def _key_texts(key: Key) -> list[str | None]:
+    return [None if value is None else str(value) for value in key]
+
+
+def _compared(row: Row, ignored: frozenset[int]) -> Row:
+    return tuple(value for place, value in enumerate(row) if place not in ignored) if ignored else row
 
 
 async def guarded(

@@ -98,7 +98,8 @@ class ToolStatements:
         """Return the errors of statements, which are not run. Raises RefusedError."""
         try:
             async with asyncio.timeout(self._settings.mcp_seconds_max):
-                return await self._runs.check(Work(text, caller.principal, caller.context, SESSION_ID))
+                work = Work(text, caller.principal, caller.context, SESSION_ID)
+                return list((await self._runs.check(work)).diagnostics)
         except NoTurnError:
             raise _too_busy() from None
         except TimeoutError:

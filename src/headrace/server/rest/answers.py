@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from starlette.responses import Response
@@ -13,6 +12,7 @@ from headrace.core.errors import Diagnostic
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
 from headrace.server.dataplane.tickets import Ticket
+from headrace.session.checking import Checked
 from headrace.statements.completion import Completion
 from headrace.statements.desired_state import Plan
 from headrace.statements.language import Language
@@ -117,9 +117,18 @@ def finished(
     return _json(200, body)
 
 
-def checked(diagnostics: Sequence[Diagnostic]) -> Response:
-    """Return 200 with the errors of a text that was not run."""
-    return _json(200, {"diagnostics": [error_parts(diagnostic) for diagnostic in diagnostics]})
+def checked(result: Checked) -> Response:
+    """Return 200 with the errors and the statements of a text that was not run."""
+    statements = [
+        {
+            "kind": each.kind,
+            "position": asdict(each.span),
+            **({"query": asdict(each.query)} if each.query is not None else {}),
+        }
+        for each in result.statements
+    ]
+    diagnostics = [error_parts(diagnostic) for diagnostic in result.diagnostics]
+    return _json(200, {"diagnostics": diagnostics, "statements": statements})
 
 
 def planned(plan: Plan) -> Response:

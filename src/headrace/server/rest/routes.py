@@ -124,8 +124,8 @@ def _add_checks(routes: APIRouter, plane: ControlPlane) -> None:
     async def validate(request: Request) -> Response:
         work = await _work(plane, request)
         with _admitted(plane):
-            problems = await plane.runs.check(work)
-        return checked(problems)
+            result = await plane.runs.check(work)
+        return checked(result)
 
     @routes.post(
         "/plan",

@@ -24,6 +24,7 @@ from headrace.server.metrics import Metrics
 from headrace.server.ports import StatementRunner
 from headrace.server.rest.answers import Answer, Envelope, Failed, Streaming, Succeeded, TurnedAway
 from headrace.server.turns import NoTurnError, Turns
+from headrace.session.checking import Checked
 from headrace.statements.completion import Completion
 from headrace.statements.desired_state import Plan
 from headrace.statements.language import Language
@@ -113,9 +114,9 @@ class StatementRuns:
         self._runs[envelope.statement_id] = run
         return run
 
-    async def check(self, work: Work) -> list[Diagnostic]:
-        """Check a text in its session's turn, without running it, and return its errors; raises NoTurnError."""
-        return await self._unrun(work, self._statements.check, lambda error: [error])
+    async def check(self, work: Work) -> Checked:
+        """Check a text in its session's turn, without running it, and return its statements and errors; raises NoTurnError."""
+        return await self._unrun(work, self._statements.check, lambda error: Checked((error,)))
 
     async def plan(self, work: Work) -> Plan:
         """Compare the state that a text describes with what exists, in its session's turn; raises NoTurnError."""

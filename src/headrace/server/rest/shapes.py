@@ -84,10 +84,25 @@ class Problem(BaseModel):
     replacements: list[str] = Field(default=[], description="Texts that can replace the text at `position`.")
 
 
+class StatementOutline(BaseModel):
+    """A statement of the text, as the grammar reads it."""
+
+    kind: str = Field(
+        description="Name of the statement, such as `CreateRelationAs` or `SelectStatement`; a mutation of GraphQL has the same name."
+    )
+    position: Position
+    query: Position | None = Field(
+        None, description="The SELECT of the statement, with its PARTITION BY and QUERY WITH."
+    )
+
+
 class Problems(BaseModel):
-    """Errors of a text, in its order; an empty list if it has none."""
+    """Errors of a text, in its order, and its statements; an empty list if it has none."""
 
     diagnostics: list[Problem]
+    statements: list[StatementOutline] = Field(
+        description="The statements that could be parsed, up to the one after which errors are no longer reported."
+    )
 
 
 class Context(BaseModel):
@@ -251,7 +266,7 @@ OF_STATEMENTS: Answers = {
     202: {"model": UnderWay, "description": "Not finished yet: poll it."},
     503: _BUSY,
 }
-OF_CHECKS: Answers = {200: {"model": Problems, "description": "The error."}, 503: _BUSY}
+OF_CHECKS: Answers = {200: {"model": Problems, "description": "The errors and the statements."}, 503: _BUSY}
 OF_PLANS: Answers = {200: {"model": Plan, "description": "The steps, or the errors."}, 503: _BUSY}
 OF_COMPLETIONS: Answers = {
     200: {

@@ -118,7 +118,7 @@ def _value(text: str, kind: DataType) -> str | int:
     "`mcp`, `graphql` or `postgres`. "
     "`statement` contains `****` instead of secrets and possible secrets; of a text that cannot be parsed, only the first words. "
     "Equal events within a second share one row, and `times` is their number; so do equal events of a stranger within ten minutes, and "
-    "repetitions by the page of a LIST or of a SELECT of system relations, after the first row.",
+    "repetitions by the page or by GraphQL of a LIST or of a SELECT of system relations, after the first row.",
     needs=Privilege.READ_AUDIT,
     matching=_matching,
 )

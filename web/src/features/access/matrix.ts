@@ -3,23 +3,26 @@
 import { combined, system } from "../../data/select";
 import { quoteIdentifier } from "../../sql/identifiers";
 
-export const GRANTS = combined({
-  grants: {
-    columns: {
-      privilege: "privilege",
-      kind: "kind",
-      name: "name",
-      granteeKind: "grantee_kind",
-      grantee: "grantee",
-      option: "grant_option",
-      grantor: "granted_by",
+export const GRANTS = combined(
+  {
+    grants: {
+      columns: {
+        privilege: "privilege",
+        kind: "kind",
+        name: "name",
+        granteeKind: "grantee_kind",
+        grantee: "grantee",
+        option: "grant_option",
+        grantor: "granted_by",
+      },
+      from: `FROM ${system("grants")}`,
     },
-    from: `FROM ${system("grants")}`,
+    roles: { columns: { name: "name" }, from: `FROM ${system("roles")}` },
+    // Most privileges to create are granted on it, and a role may see no grant on it yet.
+    organizations: { columns: { name: "name" }, from: `FROM ${system("organizations")}` },
   },
-  roles: { columns: { name: "name" }, from: `FROM ${system("roles")}` },
-  // Most privileges to create are granted on it, and a role may see no grant on it yet.
-  organizations: { columns: { name: "name" }, from: `FROM ${system("organizations")}` },
-});
+  ["grants", "roles"],
+);
 
 type GrantFacts = ReturnType<typeof GRANTS.read>;
 

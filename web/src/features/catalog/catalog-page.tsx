@@ -1,6 +1,8 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { useAnswer } from "../../data/use-answer";
+import { RELATIONS, type RelationRow, SCHEMAS } from "../../catalog/lists";
+import { failureIn } from "../../data/answers";
+import { useList } from "../../data/use-list";
 import { countText } from "../../grid/values";
 import { DataTable, type TableColumn } from "../../ui/data-table";
 import { Empty } from "../../ui/empty";
@@ -8,19 +10,22 @@ import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
 import { Page, Skeletons } from "../../ui/page";
 import { RelationType } from "../../ui/relation-type";
-import { CATALOG, grouped, type RelationRow } from "./relations";
+import { grouped } from "./relations";
 
 const route = getRouteApi("/catalog");
 
 export function CatalogPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const { data, failure } = useAnswer(CATALOG);
+  const schemaList = useList(SCHEMAS, {});
+  const relationList = useList(RELATIONS, {});
+  const failure = failureIn([schemaList, relationList]);
+  const [schemas, relations] = [schemaList.data, relationList.data];
   const groups = useMemo(
-    () => (data === null ? [] : grouped(data, search.text ?? "", search.type)),
-    [data, search.text, search.type],
+    () => (schemas && relations ? grouped(schemas, relations, search.text ?? "", search.type) : []),
+    [schemas, relations, search.text, search.type],
   );
-  const types = [...new Set(data?.relations.map((relation) => relation.type ?? ""))].sort();
+  const types = [...new Set(relations?.map((relation) => relation.relationType))].sort();
   const change = (part: { readonly text?: string; readonly type?: string }) =>
     void navigate({
       search: (before) =>
@@ -32,11 +37,11 @@ export function CatalogPage() {
     <Page
       title="Catalog"
       facts={
-        data === null ? null : (
+        schemas === null || relations === null ? null : (
           <p className="page-facts">
-            <span>{countText(new Set(data.schemas.map((schema) => schema.database)).size, "database")}</span>
-            <span>{countText(data.schemas.length, "schema")}</span>
-            <span>{countText(data.relations.length, "relation")}</span>
+            <span>{countText(new Set(schemas.map((schema) => schema.databaseName)).size, "database")}</span>
+            <span>{countText(schemas.length, "schema")}</span>
+            <span>{countText(relations.length, "relation")}</span>
           </p>
         )
       }
@@ -65,13 +70,13 @@ export function CatalogPage() {
         </label>
       </search>
       <FailureNote failure={failure} />
-      {data === null ? (
+      {schemas === null || relations === null ? (
         failure === null ? (
           <Skeletons />
         ) : null
       ) : groups.length === 0 ? (
-        <Empty title={data.schemas.length === 0 ? "No database yet" : "Nothing matches"}>
-          {data.schemas.length === 0 ? (
+        <Empty title={schemas.length === 0 ? "No database yet" : "Nothing matches"}>
+          {schemas.length === 0 ? (
             <>
               Relations live in databases. <Link to="/">Add one in the workspace</Link> with{" "}
               <code>CREATE DATABASE</code>.
@@ -93,7 +98,7 @@ export function CatalogPage() {
                 label={`Relations of ${group.database}.${group.schema}`}
                 rows={group.relations}
                 columns={COLUMNS}
-                keyOf={(relation) => relation.name ?? ""}
+                keyOf={(relation) => relation.name}
               />
             )}
           </section>
@@ -112,9 +117,9 @@ const COLUMNS: readonly TableColumn<RelationRow>[] = [
         <Link
           to="/catalog/$database/$schema/$relation"
           params={{
-            database: relation.database ?? "",
-            schema: relation.schema ?? "",
-            relation: relation.name ?? "",
+            database: relation.databaseName,
+            schema: relation.schemaName,
+            relation: relation.name,
           }}
           className="name"
         >
@@ -124,8 +129,8 @@ const COLUMNS: readonly TableColumn<RelationRow>[] = [
       </div>
     ),
   },
-  { id: "type", title: "Type", cell: (relation) => <RelationType type={relation.type ?? ""} /> },
-  { id: "store", title: "Store", from: "medium", cell: (relation) => relation.store ?? "–" },
+  { id: "type", title: "Type", cell: (relation) => <RelationType type={relation.relationType} /> },
+  { id: "store", title: "Store", from: "medium", cell: (relation) => relation.storeName ?? "–" },
   { id: "entity", title: "Entity", from: "wide", cell: (relation) => relation.entity ?? "–" },
   { id: "owner", title: "Owner", from: "medium", cell: (relation) => relation.owner },
 ];

@@ -27,6 +27,8 @@ const TABS = {
   grants: "Grants",
 };
 type Tab = keyof typeof TABS;
+const DESCRIBED = ["relations"];
+const GRANTED = ["grants"];
 
 export function RelationPage() {
   const { database, schema, relation } = route.useParams();
@@ -208,7 +210,11 @@ function Ddl(props: { readonly database: string; readonly schema: string; readon
 }
 
 function Definition({ path }: { readonly path: string }) {
-  const { data, failure } = useAnswer({ statement: `DESCRIBE RELATION ${path};`, read: readProperties });
+  const { data, failure } = useAnswer({
+    statement: `DESCRIBE RELATION ${path};`,
+    read: readProperties,
+    relations: DESCRIBED,
+  });
   if (data === null) return failure === null ? <Skeletons /> : <FailureNote failure={failure} />;
   return (
     <dl className="facts wide-facts">
@@ -235,7 +241,11 @@ const readGrants = reader([
 ]);
 
 function Grants({ path }: { readonly path: string }) {
-  const { data, failure } = useAnswer({ statement: `LIST GRANTS ON RELATION ${path};`, read: readGrants });
+  const { data, failure } = useAnswer({
+    statement: `LIST GRANTS ON RELATION ${path};`,
+    read: readGrants,
+    relations: GRANTED,
+  });
   if (data === null) return failure === null ? <Skeletons /> : <FailureNote failure={failure} />;
   return (
     <>

@@ -1,23 +1,25 @@
 import { describe, expect, it } from "vitest";
-import { type CatalogFacts, grouped, insertTemplate, relationDdl, relationFacts } from "./relations";
+import type { RelationRow, SchemaRow } from "../../catalog/lists";
+import { grouped, insertTemplate, relationDdl, relationFacts } from "./relations";
 
-const relation = (database: string, schema: string, name: string, type: string) => ({
-  ...{ database, schema, name, type, state: "created", owner: "r", store: null, entity: null },
-  ...{ description: null, updated: null },
+const relation = (database: string, schema: string, name: string, type: string): RelationRow => ({
+  ...{ databaseName: database, schemaName: schema, name, relationType: type, owner: "r" },
+  ...{ fqn: `${database}.${schema}.${name}`, storeName: null, entity: null, description: null },
 });
-const facts: CatalogFacts = {
-  schemas: [
-    { database: "shop", name: "public", owner: "r" },
-    { database: "lab", name: "tests", owner: "r" },
-    { database: "lab", name: "empty", owner: "r" },
-  ],
-  relations: [
-    relation("shop", "public", "orders", "stream"),
-    relation("lab", "tests", "orders_late", "changelog"),
-  ],
-};
+const SCHEMAS: readonly SchemaRow[] = [
+  { databaseName: "shop", name: "public" },
+  { databaseName: "lab", name: "tests" },
+  { databaseName: "lab", name: "empty" },
+];
+const RELATIONS = [
+  relation("shop", "public", "orders", "stream"),
+  relation("lab", "tests", "orders_late", "changelog"),
+];
 const shown = (text: string, type?: string) =>
-  grouped(facts, text, type).map((group) => [group.schema, ...group.relations.map((each) => each.name)]);
+  grouped(SCHEMAS, RELATIONS, text, type).map((group) => [
+    group.schema,
+    ...group.relations.map((each) => each.name),
+  ]);
 
 describe("the catalog", () => {
   it("groups relations by schema, in order, and shows empty schemas", () => {

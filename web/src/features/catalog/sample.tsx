@@ -1,16 +1,16 @@
 import { useMemo, useState } from "react";
 import type { ResultSet } from "../../api/statements";
 import { ResultView } from "../../data/result-view";
-import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
+import { useAnswer } from "../../data/use-answer";
 import { fixedRows } from "../../grid/rows";
 import { countText } from "../../grid/values";
 import { useSession } from "../../session-context";
-import { isQuery } from "../../sql/split";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
 import { Skeletons } from "../../ui/page";
 
 const ROWS = 50;
+const REPEAT_EVERY_MS = 10_000;
 
 /** Rows of a relation: those that a materialized view has now. Others have no rows that are there at once, and are read in the workspace. */
 export function Sample({ path, type }: { readonly path: string; readonly type: string }) {
@@ -23,20 +23,30 @@ const asIs = (result: ResultSet) => result;
 function Snapshot({ path }: { readonly path: string }) {
   const [text, setText] = useState(`SELECT * FROM ${path} LIMIT ${ROWS};`);
   const [statement, setStatement] = useState(text);
+  const [isRefused, setRefused] = useState(false);
+  const { client, currentContext } = useSession();
   const [isRenewed, setRenewed] = useState(false);
   const { data, failure } = useAnswer({
     statement,
     read: asIs,
-    ...(isRenewed ? { refreshEveryMs: REFRESH_EVERY_MS } : {}),
+    ...(isRenewed ? { repeatEveryMs: REPEAT_EVERY_MS } : {}),
   });
   const source = useMemo(() => fixedRows(data?.rows ?? []), [data]);
+  async function run(): Promise<void> {
+    // What is repeated must change nothing. A text that cannot be read is run, and answers with its error.
+    const statements = await client.outline(text, currentContext()).catch(() => []);
+    const isSelect = statements.every(({ kind }) => kind === "SelectStatement");
+    setRefused(!isSelect);
+    if (isSelect) setStatement(text.trim());
+  }
+
   return (
     <>
       <form
         className="view-query"
         onSubmit={(event) => {
           event.preventDefault();
-          setStatement(text.trim());
+          void run();
         }}
       >
         <label className="field">
@@ -50,7 +60,7 @@ function Snapshot({ path }: { readonly path: string }) {
           />
         </label>
         <p className="cell-actions sample-actions">
-          <button type="submit" className="primary" disabled={!isQuery(text)}>
+          <button type="submit" className="primary">
             <Icon name="play" /> Run
           </button>
           <label className="check">
@@ -61,7 +71,11 @@ function Snapshot({ path }: { readonly path: string }) {
             />{" "}
             Run again every ten seconds
           </label>
-          {isQuery(text) ? null : <span className="faint">Only a SELECT can be run here.</span>}
+          {isRefused ? (
+            <span className="warned" role="status">
+              Only a SELECT can be run here.
+            </span>
+          ) : null}
         </p>
       </form>
       <FailureNote failure={failure} />

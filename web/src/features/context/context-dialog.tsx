@@ -5,7 +5,7 @@ import type { StatementContext } from "../../api/wire";
 import { type ContextField, statementToUse } from "../../catalog/context";
 import { Items } from "../../catalog/items";
 import { readNames } from "../../catalog/listing";
-import { useListing } from "../../catalog/use-listing";
+import { useAnswer } from "../../data/use-answer";
 import { Dialog } from "../../ui/dialog";
 
 const LISTS: Readonly<Record<ContextField, readonly [title: string, statement: string]>> = {
@@ -28,7 +28,7 @@ interface ContextDialogProps {
 export function ContextDialog({ client, context, field, onContext, onClose }: ContextDialogProps) {
   const [title, statement] = LISTS[field];
   const [problem, setProblem] = useState("");
-  const listing = useListing<string>({ client, context, version: 0, statement, read: readNames });
+  const { data, failure } = useAnswer({ statement, read: readNames });
 
   async function choose(name: string): Promise<void> {
     setProblem("");
@@ -44,7 +44,8 @@ export function ContextDialog({ client, context, field, onContext, onClose }: Co
   return (
     <Dialog title={title} onClose={onClose}>
       <Items
-        listing={listing}
+        items={data}
+        failure={failure}
         empty="Nothing to choose yet."
         keyOf={(name) => name}
         render={(name) => (

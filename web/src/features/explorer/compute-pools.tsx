@@ -1,9 +1,9 @@
 import { useState } from "react";
 import { failureOf } from "../../api/failures";
 import { Items } from "../../catalog/items";
-import type { PoolItem } from "../../catalog/listing";
-import { isStopping, WORKLOAD } from "../../catalog/workload";
-import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
+import { COMPUTE_POOLS } from "../../catalog/lists";
+import { isStopping, type PoolItem, poolItem } from "../../catalog/workload";
+import { useList } from "../../data/use-list";
 import { quoteIdentifier } from "../../sql/identifiers";
 import { Dialog } from "../../ui/dialog";
 import type { ExplorerProps } from "./explorer";
@@ -13,15 +13,13 @@ import { Section } from "./section";
 /** The pools that queries run in: how big each is, what its process does, and a button that starts or stops it. */
 export function ComputePools({ client, context, isShown, onRun, onRefresh }: ExplorerProps) {
   const [asked, setAsked] = useState<PoolItem | null>(null);
-  const { data, failure } = useAnswer({
-    ...WORKLOAD,
-    ...(isShown ? { refreshEveryMs: REFRESH_EVERY_MS } : {}),
-  });
-  const pools = data?.pools ?? null;
+  const { data, failure } = useList(COMPUTE_POOLS, {}, { isEnabled: isShown });
+  const pools = data?.map(poolItem) ?? null;
   return (
     <Section title="Compute pools" count={pools?.length ?? null}>
       <Items
-        listing={{ items: pools, failure }}
+        items={pools}
+        failure={failure}
         empty={
           <>
             Queries run in pools. Add one with <code>CREATE COMPUTE_POOL</code>.

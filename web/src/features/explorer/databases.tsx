@@ -1,8 +1,6 @@
-import { useMemo } from "react";
 import { Items } from "../../catalog/items";
-import { type RelationItem, readNames, readRelations } from "../../catalog/listing";
-import { useListing } from "../../catalog/use-listing";
-import { quoteIdentifier, quotePath } from "../../sql/identifiers";
+import { DATABASES, RELATIONS, SCHEMAS } from "../../catalog/lists";
+import { useList } from "../../data/use-list";
 import { Icon } from "../../ui/icons";
 import { Branch } from "./branch";
 import type { ExplorerProps } from "./explorer";
@@ -10,27 +8,22 @@ import { Relation } from "./relation";
 import { Section } from "./section";
 
 export function Databases(props: ExplorerProps) {
-  const { client, context, version } = props;
-  const listing = useListing<string>({
-    client,
-    context,
-    version,
-    statement: "LIST DATABASES;",
-    read: readNames,
-  });
+  const { context, isShown } = props;
+  const { data, failure } = useList(DATABASES, {}, { isEnabled: isShown });
   return (
-    <Section title="Databases" count={listing.items?.length ?? null}>
+    <Section title="Databases" count={data?.length ?? null}>
       <Items
-        listing={listing}
+        items={data}
+        failure={failure}
         empty={
           <>
             Relations live in databases. Add one with <code>CREATE DATABASE</code>.
           </>
         }
-        keyOf={(database) => database}
-        render={(database) => (
-          <Branch label={database} icon={<Icon name="folder" />} startsOpen={database === context.database}>
-            {() => <Schemas {...props} database={database} />}
+        keyOf={({ name }) => name}
+        render={({ name }) => (
+          <Branch label={name} icon={<Icon name="folder" />} startsOpen={name === context.database}>
+            {() => <Schemas {...props} database={name} />}
           </Branch>
         )}
       />
@@ -43,22 +36,17 @@ interface SchemasProps extends ExplorerProps {
 }
 
 function Schemas(props: SchemasProps) {
-  const { client, context, version, database } = props;
-  const listing = useListing<string>({
-    client,
-    context: { ...context, database },
-    version,
-    statement: `LIST SCHEMAS IN DATABASE ${quoteIdentifier(database)};`,
-    read: readNames,
-  });
+  const { context, isShown, database } = props;
+  const { data, failure } = useList(SCHEMAS, {}, { isEnabled: isShown });
   return (
     <Items
-      listing={listing}
+      items={data?.filter((schema) => schema.databaseName === database) ?? null}
+      failure={failure}
       empty="No schemas."
-      keyOf={(schema) => schema}
-      render={(schema) => (
-        <Branch label={schema} startsOpen={schema === (context.schema ?? "public")}>
-          {() => <Relations {...props} schema={schema} />}
+      keyOf={({ name }) => name}
+      render={({ name }) => (
+        <Branch label={name} startsOpen={name === (context.schema ?? "public")}>
+          {() => <Relations {...props} schema={name} />}
         </Branch>
       )}
     />
@@ -69,34 +57,22 @@ interface RelationsProps extends SchemasProps {
   readonly schema: string;
 }
 
-/** Listed in the context of their schema, so that the panel does not depend on the last USE. */
 function Relations(props: RelationsProps) {
-  const { client, context, version, database, schema } = props;
-  const all = useListing<RelationItem>({
-    client,
-    context: { ...context, database, schema },
-    version,
-    statement: "LIST RELATIONS;",
-    read: readRelations,
-  });
-  const listing = useMemo(() => {
-    const isHere = ({ path }: RelationItem) =>
-      (path.at(-2) ?? schema) === schema && (path.at(-3) ?? database) === database;
-    return { ...all, items: all.items?.filter(isHere) ?? null };
-  }, [all, database, schema]);
-
+  const { isShown, database, schema } = props;
+  const { data, failure } = useList(RELATIONS, {}, { isEnabled: isShown });
+  const isHere = (relation: { readonly databaseName: string; readonly schemaName: string }) =>
+    relation.databaseName === database && relation.schemaName === schema;
   return (
     <Items
-      listing={listing}
+      items={data?.filter(isHere) ?? null}
+      failure={failure}
       empty={
         <>
           No relations yet. Add one with <code>CREATE STREAM</code>.
         </>
       }
-      keyOf={(relation) => quotePath(relation.path)}
-      render={(relation) => (
-        <Relation {...props} relation={relation} path={[database, schema, relation.path.at(-1) ?? ""]} />
-      )}
+      keyOf={({ name }) => name}
+      render={(relation) => <Relation {...props} relation={relation} />}
     />
   );
 }

@@ -10,8 +10,7 @@ import { Stores } from "./stores";
 export interface ExplorerProps {
   readonly client: StatementClient;
   readonly context: StatementContext;
-  readonly version: number;
-  /** False while another page is shown: nothing is repeated then. */
+  /** False while another page is shown: nothing is read then. */
   readonly isShown: boolean;
   readonly onRefresh: () => void;
   /** Runs a statement by itself: its result shows below, the editor's text stays as it is. */

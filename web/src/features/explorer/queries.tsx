@@ -1,8 +1,8 @@
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { Items } from "../../catalog/items";
-import type { QueryItem } from "../../catalog/listing";
-import { isEnded, WORKLOAD } from "../../catalog/workload";
-import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
+import { QUERIES } from "../../catalog/lists";
+import { isEnded, type QueryItem, queryItems } from "../../catalog/workload";
+import { useList } from "../../data/use-list";
 import { TerminateDialog } from "../../query-actions/dialogs";
 import { Icon } from "../../ui/icons";
 import { Branch } from "./branch";
@@ -13,17 +13,16 @@ import { Section } from "./section";
 /** The queries that run or should run; ended queries are collapsed into one line with their number. */
 export function Queries({ isShown, onRun }: ExplorerProps) {
   const [asked, setAsked] = useState<QueryItem | null>(null);
-  const { data, failure } = useAnswer({
-    ...WORKLOAD,
-    ...(isShown ? { refreshEveryMs: REFRESH_EVERY_MS } : {}),
-  });
-  const current = data?.queries.filter((query) => !isEnded(query)) ?? null;
-  const ended = data?.queries.filter(isEnded) ?? [];
+  const { data, failure } = useList(QUERIES, {}, { isEnabled: isShown });
+  const queries = useMemo(() => (data === null ? null : queryItems(data)), [data]);
+  const current = queries?.filter((query) => !isEnded(query)) ?? null;
+  const ended = queries?.filter(isEnded) ?? [];
   const itemOf = (query: QueryItem) => <QueryEntry query={query} onRun={onRun} onTerminate={setAsked} />;
   return (
     <Section title="Queries" count={current?.length ?? null}>
       <Items
-        listing={{ items: current, failure }}
+        items={current}
+        failure={failure}
         empty={
           <>
             Nothing runs. <code>CREATE STREAM … AS SELECT</code> starts a query that keeps running.

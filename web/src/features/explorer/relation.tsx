@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { Items } from "../../catalog/items";
-import { type ColumnItem, type RelationItem, readColumnItems } from "../../catalog/listing";
-import { useListing } from "../../catalog/use-listing";
+import { RELATION_COLUMNS, type RelationRow } from "../../catalog/lists";
+import { useList } from "../../data/use-list";
 import { quotePath } from "../../sql/identifiers";
 import { Icon } from "../../ui/icons";
 import type { ExplorerProps } from "./explorer";
@@ -15,17 +15,15 @@ const LETTERS: Readonly<Record<string, string>> = {
 };
 
 interface RelationProps extends ExplorerProps {
-  readonly relation: RelationItem;
-  /** Database, schema and name. */
-  readonly path: readonly string[];
+  readonly relation: RelationRow;
 }
 
 /** A relation: it opens to its columns. */
-export function Relation({ relation, path, ...explorer }: RelationProps) {
+export function Relation({ relation, ...explorer }: RelationProps) {
   const [isOpen, setOpen] = useState(false);
-  const name = path.at(-1) ?? "";
-  const type = relation.type || "relation";
-  const select = `SELECT * FROM ${quotePath(path)};`;
+  const { databaseName, schemaName, name } = relation;
+  const type = relation.relationType.replaceAll("_", " ");
+  const select = `SELECT * FROM ${quotePath([databaseName, schemaName, name])};`;
   return (
     <>
       <Row
@@ -51,23 +49,24 @@ export function Relation({ relation, path, ...explorer }: RelationProps) {
           <span className="hidden">{type}</span>
         </button>
       </Row>
-      {isOpen ? <Columns {...explorer} path={path} /> : null}
+      {isOpen ? <Columns relation={relation} isShown={explorer.isShown} /> : null}
     </>
   );
 }
 
-function Columns({ client, context, version, path }: ExplorerProps & { readonly path: readonly string[] }) {
-  const listing = useListing<ColumnItem>({
-    client,
-    context,
-    version,
-    statement: `DESCRIBE RELATION COLUMNS ${quotePath(path)};`,
-    read: readColumnItems,
-  });
+function Columns({ relation, isShown }: Pick<RelationProps, "relation" | "isShown">) {
+  const { databaseName: database, schemaName: schema, name } = relation;
+  const { data, failure } = useList(
+    RELATION_COLUMNS,
+    { database, schema, relation: name },
+    { isEnabled: isShown },
+  );
+  const columns = data === null ? null : [...data].sort((one, other) => one.position - other.position);
   return (
     <div className="branch-content">
       <Items
-        listing={listing}
+        items={columns}
+        failure={failure}
         empty="No columns."
         keyOf={(column) => column.name}
         render={(column) => (

@@ -1,8 +1,10 @@
 import { useCallback } from "react";
 import type { ResultSet } from "../../api/statements";
 import { Items } from "../../catalog/items";
-import { type EntityItem, readEntities, readStores, type StoreItem } from "../../catalog/listing";
-import { useListing } from "../../catalog/use-listing";
+import { readEntities } from "../../catalog/listing";
+import { STORES } from "../../catalog/lists";
+import { useAnswer } from "../../data/use-answer";
+import { useList } from "../../data/use-list";
 import { quoteIdentifier, quotePath } from "../../sql/identifiers";
 import { Icon } from "../../ui/icons";
 import { Branch } from "./branch";
@@ -11,18 +13,12 @@ import { Row } from "./row";
 import { Section } from "./section";
 
 export function Stores(props: ExplorerProps) {
-  const { client, context, version } = props;
-  const listing = useListing<StoreItem>({
-    client,
-    context,
-    version,
-    statement: "LIST STORES;",
-    read: readStores,
-  });
+  const { data, failure } = useList(STORES, {}, { isEnabled: props.isShown });
   return (
-    <Section title="Stores" count={listing.items?.length ?? null}>
+    <Section title="Stores" count={data?.length ?? null}>
       <Items
-        listing={listing}
+        items={data}
+        failure={failure}
         empty={
           <>
             A store connects a system you already have. Add one with <code>CREATE STORE</code>.
@@ -35,10 +31,10 @@ export function Stores(props: ExplorerProps) {
             icon={<Icon name="store" />}
             badge={
               <>
-                {store.state === "" || store.state === "ready" ? null : (
-                  <span className={`badge state-${store.state}`}>{store.state}</span>
+                {store.status === "ready" ? null : (
+                  <span className={`badge state-${store.status}`}>{store.status}</span>
                 )}
-                <span className="badge">{store.type}</span>
+                <span className="badge">{store.storeType}</span>
               </>
             }
           >
@@ -81,14 +77,15 @@ interface EntitiesProps extends ExplorerProps {
 }
 
 function Entities(props: EntitiesProps) {
-  const { client, context, version, store, parent, onRun, onInsert } = props;
+  const { store, parent, onRun, onInsert } = props;
   const inside = parent.length === 0 ? "" : ` IN ${quotePath(parent)}`;
   const read = useCallback((result: ResultSet) => readEntities(result, parent), [parent]);
   const statement = `LIST ENTITIES${inside} IN STORE ${quoteIdentifier(store)};`;
-  const listing = useListing<EntityItem>({ client, context, version, statement, read });
+  const { data, failure } = useAnswer({ statement, read });
   return (
     <Items
-      listing={listing}
+      items={data}
+      failure={failure}
       empty="No entities."
       keyOf={(entity) => quotePath(entity.path)}
       render={(entity) =>

@@ -1,13 +1,13 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
 import { Graph, type GraphNode } from "../../ui/graph";
 import { Icon, type IconName } from "../../ui/icons";
 import { Page, Skeletons } from "../../ui/page";
-import { focused, graphOf, LINEAGE, type LineageNode, matching, type NodeKind, type Way } from "./lineage";
+import { focused, graphOf, type LineageNode, matching, type NodeKind, type Way } from "./lineage";
 import { SidePanel } from "./side-panel";
+import { useLineage } from "./use-lineage";
 
 const route = getRouteApi("/lineage");
 const ICONS: Readonly<Record<NodeKind, IconName>> = {
@@ -21,7 +21,7 @@ const WAYS = { both: "Both ways", up: "Up", down: "Down" } as const;
 export function LineagePage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const { data, failure } = useAnswer({ ...LINEAGE, refreshEveryMs: REFRESH_EVERY_MS });
+  const { facts: data, failure } = useLineage();
   const graph = useMemo(() => (data === null ? null : graphOf(data)), [data]);
   const way: Way = search.way !== undefined && search.way in WAYS ? (search.way as Way) : "both";
   const shown = useMemo(

@@ -4,18 +4,32 @@ import { dropStatement, focused, graphOf, impactOf, type LineageFacts, matching 
 const SALES = '"shop"."public"."Sales"';
 const facts: LineageFacts = {
   edges: [
-    { fromKind: "entity", from: "k.orders", toKind: "relation", to: '"shop"."public"."orders"' },
-    { fromKind: "relation", from: '"shop"."public"."orders"', toKind: "query", to: "q1" },
-    { fromKind: "query", from: "q1", toKind: "relation", to: SALES },
-    { fromKind: "relation", from: SALES, toKind: "entity", to: "k.sales" },
-    { fromKind: "entity", from: "k.apart", toKind: "relation", to: '"shop"."public"."apart"' },
+    { sourceKind: "entity", source: "k.orders", targetKind: "relation", target: '"shop"."public"."orders"' },
+    { sourceKind: "relation", source: '"shop"."public"."orders"', targetKind: "query", target: "q1" },
+    { sourceKind: "query", source: "q1", targetKind: "relation", target: SALES },
+    { sourceKind: "relation", source: SALES, targetKind: "entity", target: "k.sales" },
+    { sourceKind: "entity", source: "k.apart", targetKind: "relation", target: '"shop"."public"."apart"' },
   ],
   queries: [
-    { id: "q1", name: null, sink: SALES, state: "running", kind: "changelog", pool: "p", message: null },
+    {
+      ...{ id: "q1", name: null, sinkFqn: SALES, kind: "changelog", currentState: "running" },
+      ...{
+        intendedState: "running",
+        computePoolName: "p",
+        owner: "r",
+        createdAt: "2026-11-28T08:00:00+00:00",
+      },
+      ...{ message: null, restarts: 0, query: "" },
+    },
   ],
-  relations: [{ fqn: SALES, type: "materialized_view", owner: "r", description: null }],
+  relations: [
+    {
+      ...{ databaseName: "shop", schemaName: "public", name: "Sales", fqn: SALES, owner: "r" },
+      ...{ relationType: "materialized_view", storeName: null, entity: null, description: null },
+    },
+  ],
   metrics: [],
-  findings: [{ id: "q1" }],
+  findings: [{ queryId: "q1", code: "NO_INPUT", step: null }],
 };
 const graph = graphOf(facts);
 const titles = (nodes: readonly { readonly title: string }[]) => nodes.map((node) => node.title);

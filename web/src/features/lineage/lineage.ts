@@ -1,44 +1,18 @@
-/** The lineage graph: entities, relations and queries with the edges along which data flows, in one statement. */
+/** The lineage graph: entities, relations and queries with the edges along which data flows. */
 
-import { nameOf } from "../../catalog/workload";
-import { combined, system } from "../../data/select";
+import type { LineageRow, QueryFigures, QueryFinding, QueryRow, RelationRow } from "../../catalog/lists";
+import { isEnded, nameOf } from "../../catalog/workload";
 import { readPath } from "../../sql/identifiers";
 import { type Edge, reachable } from "../../ui/graph-layout";
 
-export const LINEAGE = combined({
-  edges: {
-    columns: { fromKind: "source_kind", from: "source", toKind: "target_kind", to: "target" },
-    from: `FROM ${system("lineage")}`,
-  },
-  queries: {
-    columns: {
-      id: "id",
-      name: "name",
-      sink: "sink_fqn",
-      state: "current_state",
-      kind: "kind",
-      pool: "compute_pool_name",
-      message: "message",
-    },
-    from: `FROM ${system("queries")} WHERE current_state <> 'terminated'`,
-  },
-  relations: {
-    columns: { fqn: "fqn", type: "relation_type", owner: '"owner"', description: "description" },
-    from: `FROM ${system("relations")}`,
-  },
-  metrics: {
-    columns: {
-      id: "query_id",
-      rate: "input_rows_per_second",
-      input: "input_rows_total",
-      output: "output_rows_total",
-    },
-    from: `FROM ${system("query_metrics")}`,
-  },
-  findings: { columns: { id: "query_id" }, from: `FROM ${system("query_findings")}` },
-});
+export interface LineageFacts {
+  readonly edges: readonly LineageRow[];
+  readonly queries: readonly QueryRow[];
+  readonly relations: readonly RelationRow[];
+  readonly metrics: readonly QueryFigures[];
+  readonly findings: readonly QueryFinding[];
+}
 
-export type LineageFacts = ReturnType<typeof LINEAGE.read>;
 export type NodeKind = "entity" | "relation" | "query";
 
 export interface LineageNode {
@@ -65,32 +39,32 @@ export function nodeId(kind: string, name: string): string {
 export function graphOf(facts: LineageFacts): LineageGraph {
   const queries = new Map(facts.queries.map((query) => [query.id, query]));
   const relations = new Map(facts.relations.map((relation) => [relation.fqn, relation]));
-  const warned = new Set(facts.findings.map((finding) => finding.id));
+  const warned = new Set(facts.findings.map((finding) => finding.queryId));
   const nodes = new Map<string, LineageNode>();
-  const add = (kind: string | null, name: string | null) => {
-    const id = nodeId(kind ?? "", name ?? "");
+  const add = (kind: string, name: string) => {
+    const id = nodeId(kind, name);
     if (nodes.has(id)) return id;
     const query = kind === "query" ? queries.get(name) : undefined;
     const relation = kind === "relation" ? relations.get(name) : undefined;
     nodes.set(id, {
       id,
       kind: kind as NodeKind,
-      name: name ?? "",
+      name,
       title:
         query !== undefined
-          ? nameOf(query)
+          ? nameOf({ id: query.id, name: query.name, sink: query.sinkFqn })
           : kind === "relation"
-            ? (readPath(name ?? "").at(-1) ?? "")
-            : (name ?? ""),
-      type: (query?.kind ?? relation?.type ?? kind ?? "").replaceAll("_", " "),
-      state: query?.state ?? null,
+            ? (readPath(name).at(-1) ?? "")
+            : name,
+      type: (query?.kind ?? relation?.relationType ?? kind).replaceAll("_", " "),
+      state: query === undefined || isEnded({ state: query.currentState }) ? null : query.currentState,
       hasFindings: warned.has(name),
     });
     return id;
   };
   const edges = facts.edges.map((edge) => ({
-    from: add(edge.fromKind, edge.from),
-    to: add(edge.toKind, edge.to),
+    from: add(edge.sourceKind, edge.source),
+    to: add(edge.targetKind, edge.target),
   }));
   return { nodes: [...nodes.values()], edges };
 }

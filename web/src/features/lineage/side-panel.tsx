@@ -98,7 +98,7 @@ function Actions({ node, impact, onDropped }: ActionsProps) {
 
 function QueryFigures({ node, facts }: { readonly node: LineageNode; readonly facts: LineageFacts }) {
   const query = facts.queries.find((each) => each.id === node.name);
-  const metrics = facts.metrics.find((each) => each.id === node.name);
+  const metrics = facts.metrics.find((each) => each.queryId === node.name);
   return (
     <>
       <dl className="facts side-facts">
@@ -108,12 +108,13 @@ function QueryFigures({ node, facts }: { readonly node: LineageNode; readonly fa
         </dd>
         <dt>Rows in</dt>
         <dd>
-          {rateText(numberOf(metrics?.rate))}, {compactText(numberOf(metrics?.input))} in total
+          {rateText(metrics?.inputRowsPerSecond ?? null)}, {compactText(numberOf(metrics?.inputRowsTotal))} in
+          total
         </dd>
         <dt>Rows out</dt>
-        <dd>{compactText(numberOf(metrics?.output))} in total</dd>
+        <dd>{compactText(numberOf(metrics?.outputRowsTotal))} in total</dd>
         <dt>Pool</dt>
-        <dd>{query?.pool}</dd>
+        <dd>{query?.computePoolName}</dd>
       </dl>
       {query?.message === null || query?.message === undefined ? null : (
         <p className={node.state === "errored" ? "note danger" : "note warned-text"}>{query.message}</p>

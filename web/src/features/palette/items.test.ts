@@ -1,29 +1,35 @@
 import { describe, expect, it } from "vitest";
-import { COMMANDS, matching, OBJECTS, objectItems, pageItems, SHOWN_MAX, withRecent } from "./items";
+import type { RelationRow } from "../../catalog/lists";
+import { COMMANDS, matching, objectItems, pageItems, SHOWN_MAX, withRecent } from "./items";
 
-const result = (...rows: readonly (string | null)[][]) => ({
-  kind: "result" as const,
-  columns: [],
-  rows,
-  isTruncated: false,
-  message: "",
-  context: null,
+const relation = (name: string, relationType: string): RelationRow => ({
+  ...{ databaseName: "shop", schemaName: "public", name, fqn: name, relationType, owner: "r" },
+  ...{ storeName: null, entity: null, description: null },
 });
-const OBJECT_ITEMS = objectItems(
-  OBJECTS.read(
-    result(
-      ["databases", "shop"],
-      ["schemas", "shop", "public"],
-      ["relations", "shop", "public", "late_orders", "materialized_view"],
-      ["relations", "shop", "public", "orders", "stream"],
-      ["relations", "shop", "public", "preorders", "stream"],
-      ["stores", "orders_kafka", "KAFKA"],
-      ["queries", "q-1", null, '"shop"."public"."late_orders"', "running"],
-      ["pools", "default_pool"],
-      ["functions", "ORD", "scalar"],
-    ),
-  ),
-);
+const OBJECT_ITEMS = objectItems({
+  databases: [{ name: "shop" }],
+  schemas: [{ databaseName: "shop", name: "public" }],
+  relations: [
+    relation("late_orders", "materialized_view"),
+    relation("orders", "stream"),
+    relation("preorders", "stream"),
+  ],
+  stores: [
+    {
+      ...{ name: "orders_kafka", storeType: "Kafka", status: "ready", statusMessage: null, owner: "r" },
+      ...{ schemaRegistryName: null, relations: { totalCount: 1 } },
+    },
+  ],
+  queries: [
+    {
+      ...{ id: "q-1", name: null, sinkFqn: '"shop"."public"."late_orders"', kind: "materialized_view" },
+      ...{ currentState: "running", intendedState: "running", computePoolName: "default_pool", owner: "r" },
+      ...{ createdAt: "2026-11-28T08:00:00+00:00", message: null, restarts: 0, query: "" },
+    },
+  ],
+  pools: [{ name: "default_pool" }],
+  functions: [{ name: "ORD", kind: "scalar" }],
+});
 const titles = (text: string, recent: readonly string[] = []) =>
   matching(OBJECT_ITEMS, text, recent).map((item) => `${item.kind} ${item.title}`);
 

@@ -1,8 +1,8 @@
 /** Items of the palette: pages, commands and objects, and their order for a text. */
 
 import type { ContextField } from "../../catalog/context";
-import { nameOf } from "../../catalog/workload";
-import { combined, system } from "../../data/select";
+import type { QueryRow, RelationRow, SchemaRow, StoreRow } from "../../catalog/lists";
+import { isEnded, queryItems } from "../../catalog/workload";
 import type { IconName } from "../../ui/icons";
 
 export type Command =
@@ -75,54 +75,44 @@ function command(title: string, note: string, icon: IconName, does: Command): Pa
   };
 }
 
-export const OBJECTS = combined({
-  databases: { columns: { name: "name" }, from: `FROM ${system("databases")}` },
-  schemas: { columns: { database: "database_name", name: "name" }, from: `FROM ${system("schemas")}` },
-  relations: {
-    columns: { database: "database_name", schema: "schema_name", name: "name", type: "relation_type" },
-    from: `FROM ${system("relations")}`,
-  },
-  stores: { columns: { name: "name", type: '"type"' }, from: `FROM ${system("stores")}` },
-  queries: {
-    columns: { id: "id", name: "name", sink: "sink_fqn", state: "current_state" },
-    from: `FROM ${system("queries")} WHERE current_state <> 'terminated'`,
-  },
-  pools: { columns: { name: "name" }, from: `FROM ${system("compute_pools")}` },
-  functions: { columns: { name: "name", kind: '"kind"' }, from: `FROM ${system("functions")}` },
-});
-
-type Objects = ReturnType<typeof OBJECTS.read>;
+/** The rows of the lists that have an item for each object. */
+export interface Objects {
+  readonly databases: readonly { readonly name: string }[];
+  readonly schemas: readonly SchemaRow[];
+  readonly relations: readonly RelationRow[];
+  readonly stores: readonly StoreRow[];
+  readonly queries: readonly QueryRow[];
+  readonly pools: readonly { readonly name: string }[];
+  readonly functions: readonly { readonly name: string; readonly kind: string }[];
+}
 
 export function objectItems(objects: Objects): readonly PaletteItem[] {
   return [
     ...objects.relations.map((row): PaletteItem => {
-      const path = [row.database ?? "", row.schema ?? "", row.name ?? ""] as const;
-      const kind = (row.type ?? "relation").toLowerCase().replaceAll("_", " ");
+      const path = [row.databaseName, row.schemaName, row.name] as const;
+      const kind = row.relationType.replaceAll("_", " ");
       return object(kind, path[2], `${path[0]}.${path[1]}`, "entity", { kind: "relation", path });
     }),
-    ...objects.queries.map((row): PaletteItem => {
-      const id = row.id ?? "";
-      const item = object("query", nameOf(row), row.state ?? "", "queries", { kind: "query", id });
-      return { ...item, id: `query ${id}` };
-    }),
-    ...objects.stores.map((row): PaletteItem => {
-      const name = row.name ?? "";
-      return object("store", name, row.type ?? "", "store", { kind: "store", name });
+    ...queryItems(objects.queries)
+      .filter((query) => !isEnded(query))
+      .map(({ id, name, state }): PaletteItem => {
+        return { ...object("query", name, state, "queries", { kind: "query", id }), id: `query ${id}` };
+      }),
+    ...objects.stores.map(({ name, storeType }): PaletteItem => {
+      return object("store", name, storeType, "store", { kind: "store", name });
     }),
     ...objects.databases.map(({ name }): PaletteItem => {
-      return object("database", name ?? "", "", "catalog", { kind: "catalog", text: `${name}.` });
+      return object("database", name, "", "catalog", { kind: "catalog", text: `${name}.` });
     }),
-    ...objects.schemas.map(({ database, name }): PaletteItem => {
-      const text = `${database}.${name}.`;
-      return object("schema", name ?? "", database ?? "", "folder", { kind: "catalog", text });
+    ...objects.schemas.map(({ databaseName, name }): PaletteItem => {
+      const text = `${databaseName}.${name}.`;
+      return object("schema", name, databaseName, "folder", { kind: "catalog", text });
     }),
-    ...objects.pools.map(({ name }): PaletteItem => {
-      const text = name ?? "";
+    ...objects.pools.map(({ name: text }): PaletteItem => {
       return object("compute pool", text, "", "resources", { kind: "resources", tab: "pools", text });
     }),
-    ...objects.functions.map((row): PaletteItem => {
-      const text = row.name ?? "";
-      return object("function", text, row.kind ?? "", "sql", { kind: "resources", tab: "functions", text });
+    ...objects.functions.map(({ name: text, kind }): PaletteItem => {
+      return object("function", text, kind, "sql", { kind: "resources", tab: "functions", text });
     }),
   ];
 }

@@ -1,9 +1,9 @@
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from "react";
-import { useAnswer } from "../../data/use-answer";
 import { Icon, type IconName } from "../../ui/icons";
-import { COMMANDS, type Command, matching, OBJECTS, objectItems, type PaletteItem, pageItems } from "./items";
+import { COMMANDS, type Command, matching, objectItems, type PaletteItem, pageItems } from "./items";
 import { recentItems, remember } from "./recent";
+import { useObjects } from "./use-objects";
 
 interface PaletteProps {
   readonly pages: readonly { readonly to: string; readonly name: string; readonly icon: IconName }[];
@@ -19,11 +19,8 @@ export function Palette({ pages, onCommand, onClose }: PaletteProps) {
   const [text, setText] = useState("");
   const [active, setActive] = useState(0);
   const [recent] = useState(recentItems);
-  const { data, failure } = useAnswer(OBJECTS);
-  const items = useMemo(
-    () => [...pageItems(pages), ...COMMANDS, ...(data === null ? [] : objectItems(data))],
-    [pages, data],
-  );
+  const { objects, failure } = useObjects();
+  const items = useMemo(() => [...pageItems(pages), ...COMMANDS, ...objectItems(objects)], [pages, objects]);
   const shown = useMemo(() => matching(items, text, recent), [items, text, recent]);
   const place = Math.min(active, shown.length - 1);
   const chosen = shown[place];

@@ -5,102 +5,105 @@ import { combined, literal, momentOf, numberOf, system } from "../../data/select
 /** The statement for one query; its id is a text of the address, and may name none. */
 export function queryFacts(id: string) {
   const of = (relation: string) => `FROM ${system(relation)} WHERE query_id = ${literal(id)}`;
-  return combined({
-    queries: {
-      columns: {
-        id: "id",
-        name: "name",
-        sink: "sink_fqn",
-        kind: "kind",
-        state: "current_state",
-        intended: "intended_state",
-        owner: '"owner"',
-        pool: "compute_pool_name",
-        created: "created_at",
-        updated: "updated_at",
-        message: "message",
-        sqlstate: "sqlstate",
-        restarts: "restarts",
-        version: '"version"',
-        sql: "query",
+  return combined(
+    {
+      queries: {
+        columns: {
+          id: "id",
+          name: "name",
+          sink: "sink_fqn",
+          kind: "kind",
+          state: "current_state",
+          intended: "intended_state",
+          owner: '"owner"',
+          pool: "compute_pool_name",
+          created: "created_at",
+          updated: "updated_at",
+          message: "message",
+          sqlstate: "sqlstate",
+          restarts: "restarts",
+          version: '"version"',
+          sql: "query",
+        },
+        from: `FROM ${system("queries")} WHERE id = ${literal(id)}`,
       },
-      from: `FROM ${system("queries")} WHERE id = ${literal(id)}`,
-    },
-    metrics: {
-      columns: {
-        duration: "batch_duration_ms",
-        age: "batch_age_ms",
-        rate: "input_rows_per_second",
-        input: "input_rows_total",
-        output: "output_rows_total",
-        watermark: "watermark",
-        watermarkLag: "watermark_lag_ms",
-        stateRows: "state_rows",
-        stateBytes: "state_bytes",
-        late: "late_rows_total",
-        bad: "bad_records_total",
-        timeless: "timeless_rows_total",
+      metrics: {
+        columns: {
+          duration: "batch_duration_ms",
+          age: "batch_age_ms",
+          rate: "input_rows_per_second",
+          input: "input_rows_total",
+          output: "output_rows_total",
+          watermark: "watermark",
+          watermarkLag: "watermark_lag_ms",
+          stateRows: "state_rows",
+          stateBytes: "state_bytes",
+          late: "late_rows_total",
+          bad: "bad_records_total",
+          timeless: "timeless_rows_total",
+        },
+        from: of("query_metrics"),
       },
-      from: of("query_metrics"),
-    },
-    splits: {
-      columns: { entity: "entity", split: "split", lag: "source_lag", eventTime: "source_event_time" },
-      from: of("query_splits"),
-    },
-    findings: {
-      columns: { code: "code", step: "step", since: "since", finding: "finding", remedy: "remedy" },
-      from: of("query_findings"),
-    },
-    plan: {
-      columns: {
-        position: '"position"',
-        step: "step",
-        kind: "kind",
-        inputs: "inputs",
-        description: "description",
-        entity: "entity",
-        sql: "sql",
+      splits: {
+        columns: { entity: "entity", split: "split", lag: "source_lag", eventTime: "source_event_time" },
+        from: of("query_splits"),
       },
-      from: of("query_plan_steps"),
-    },
-    conditions: {
-      columns: { step: "step", input: "step_input_rows_total", output: "step_output_rows_total" },
-      from: of("query_steps"),
-    },
-    operators: {
-      columns: { operator: "operator", rows: "operator_state_rows", bytes: "operator_state_bytes" },
-      from: of("query_operators"),
-    },
-    phases: { columns: { phase: "phase", duration: "batch_phase_ms" }, from: of("query_phases") },
-    events: { columns: { time: '"time"', state: '"state"', message: "message" }, from: of("query_events") },
-    versions: {
-      columns: {
-        version: '"version"',
-        state: '"state"',
-        since: "since",
-        until: '"until"',
-        sql: "query",
-        message: "message",
+      findings: {
+        columns: { code: "code", step: "step", since: "since", finding: "finding", remedy: "remedy" },
+        from: of("query_findings"),
       },
-      from: of("query_versions"),
-    },
-    savepoints: {
-      columns: {
-        name: "name",
-        version: "query_version",
-        batch: "batch",
-        size: "size_bytes",
-        expires: "expires_at",
-        created: "created_at",
-        interrupted: "is_interrupted",
+      plan: {
+        columns: {
+          position: '"position"',
+          step: "step",
+          kind: "kind",
+          inputs: "inputs",
+          description: "description",
+          entity: "entity",
+          sql: "sql",
+        },
+        from: of("query_plan_steps"),
       },
-      from: of("savepoints"),
+      conditions: {
+        columns: { step: "step", input: "step_input_rows_total", output: "step_output_rows_total" },
+        from: of("query_steps"),
+      },
+      operators: {
+        columns: { operator: "operator", rows: "operator_state_rows", bytes: "operator_state_bytes" },
+        from: of("query_operators"),
+      },
+      phases: { columns: { phase: "phase", duration: "batch_phase_ms" }, from: of("query_phases") },
+      events: { columns: { time: '"time"', state: '"state"', message: "message" }, from: of("query_events") },
+      versions: {
+        columns: {
+          version: '"version"',
+          state: '"state"',
+          since: "since",
+          until: '"until"',
+          sql: "query",
+          message: "message",
+        },
+        from: of("query_versions"),
+      },
+      savepoints: {
+        columns: {
+          name: "name",
+          version: "query_version",
+          batch: "batch",
+          size: "size_bytes",
+          expires: "expires_at",
+          created: "created_at",
+          interrupted: "is_interrupted",
+        },
+        from: of("savepoints"),
+      },
+      sources: {
+        columns: { relation: "source" },
+        from: `FROM ${system("lineage")} WHERE target_kind = 'query' AND target = ${literal(id)}`,
+      },
     },
-    sources: {
-      columns: { relation: "source" },
-      from: `FROM ${system("lineage")} WHERE target_kind = 'query' AND target = ${literal(id)}`,
-    },
-  });
+    ["queries", "query_events", "query_versions", "query_plan_steps", "savepoints", "lineage"],
+  );
 }
 
 export type QueryFacts = ReturnType<ReturnType<typeof queryFacts>["read"]>;

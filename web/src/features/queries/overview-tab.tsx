@@ -24,7 +24,7 @@ export function OverviewTab({ id, facts, isEnded, range, onRange }: OverviewProp
   const { data, failure } = useAnswer({
     ...select,
     placeholder: keepPreviousData,
-    ...(isEnded ? {} : { refreshEveryMs: HISTORY_EVERY_MS }),
+    ...(isEnded ? {} : { progress: { ids: [id], everyMs: HISTORY_EVERY_MS } }),
   });
   return (
     <>

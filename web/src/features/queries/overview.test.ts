@@ -1,32 +1,32 @@
 import { describe, expect, it } from "vitest";
-import type { Row } from "../../api/wire";
-import { choices, filtered, QUERIES } from "./overview";
+import type { QueryRow } from "../../catalog/lists";
+import { choices, filtered, summaries } from "./overview";
 
-const row = (id: string, sink: string, state: string, pool = "p", message: string | null = null): Row =>
+const row = (
+  id: string,
+  sink: string,
+  currentState: string,
+  computePoolName = "p",
+  message: string | null = null,
+): QueryRow => ({
+  ...{ id, name: null, sinkFqn: `"db"."public"."${sink}"`, kind: "changelog", currentState },
+  ...{ intendedState: "running", computePoolName, owner: "r", createdAt: `2026-11-28T08:00:0${id}+00:00` },
+  ...{ message, restarts: 0, query: "SELECT 1" },
+});
+const figures = (queryId: string) => ({
+  ...{ queryId, inputRowsPerSecond: 12.5, inputRowsTotal: "100", outputRowsTotal: "50", lagRecords: "7" },
+  ...{ watermarkLagMs: null, stateRows: "3" },
+});
+
+const queries = summaries(
   [
-    id,
-    null,
-    `"db"."public"."${sink}"`,
-    "changelog",
-    state,
-    "running",
-    pool,
-    "r",
-    "2026-11-28 08:00:00.000000",
-  ].concat([message, "0", "12.5", "100", "50", "7", null, "3", "1"] as string[]);
-
-const queries = QUERIES.read({
-  kind: "result",
-  columns: [],
-  rows: [
-    row("1", "sales", "running"),
     row("2", "late", "errored", "big", "bad record in topic x"),
+    row("1", "sales", "running"),
     row("3", "old", "terminated"),
   ],
-  isTruncated: false,
-  message: "",
-  context: null,
-});
+  [figures("1"), figures("2")],
+  [{ queryId: "1", code: "NO_INPUT", step: null }],
+);
 const names = (filter: Parameters<typeof filtered>[1]) =>
   filtered(queries, filter).map((query) => query.name);
 

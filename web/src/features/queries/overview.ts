@@ -1,8 +1,8 @@
-/** The list of queries: one statement, its rows, and the filter that stands in the address. */
+/** The list of queries: its rows, and the filter that stands in the address. */
 
-import type { ResultSet } from "../../api/statements";
-import { isEnded, nameOf } from "../../catalog/workload";
-import { momentOf, numberOf, reader, system } from "../../data/select";
+import type { QueryFigures, QueryFinding, QueryRow } from "../../catalog/lists";
+import { isEnded, nameOf, oldestFirst } from "../../catalog/workload";
+import { numberOf } from "../../data/select";
 
 export interface QuerySummary {
   readonly id: string;
@@ -12,7 +12,6 @@ export interface QuerySummary {
   readonly intendedState: string;
   readonly pool: string;
   readonly owner: string;
-  readonly updatedAt: number | null;
   readonly message: string;
   readonly restarts: number;
   readonly rowsPerSecond: number | null;
@@ -24,57 +23,37 @@ export interface QuerySummary {
   readonly findings: number;
 }
 
-const COLUMNS = [
-  ["id", "q.id"],
-  ["name", "q.name"],
-  ["sink", "q.sink_fqn"],
-  ["kind", "q.kind"],
-  ["state", "q.current_state"],
-  ["intended", "q.intended_state"],
-  ["pool", "q.compute_pool_name"],
-  ["owner", 'q."owner"'],
-  ["updated", "q.updated_at"],
-  ["message", "q.message"],
-  ["restarts", "q.restarts"],
-  ["rate", "m.input_rows_per_second"],
-  ["input", "m.input_rows_total"],
-  ["output", "m.output_rows_total"],
-  ["lag", "s.lag"],
-  ["watermark", "m.watermark_lag_ms"],
-  ["stateRows", "m.state_rows"],
-  ["findings", "f.findings"],
-] as const;
-
-const read = reader(COLUMNS.map(([name]) => name));
-
-export const QUERIES = {
-  statement:
-    `SELECT ${COLUMNS.map(([, expression]) => expression).join(", ")} FROM ${system("queries")} AS q ` +
-    `LEFT JOIN ${system("query_metrics")} AS m ON m.query_id = q.id ` +
-    `LEFT JOIN (SELECT query_id, SUM(source_lag) AS lag FROM ${system("query_splits")} GROUP BY query_id) AS s ON s.query_id = q.id ` +
-    `LEFT JOIN (SELECT query_id, COUNT(*) AS findings FROM ${system("query_findings")} GROUP BY query_id) AS f ON f.query_id = q.id ` +
-    "ORDER BY q.created_at",
-  read: (result: ResultSet): readonly QuerySummary[] =>
-    read(result).map((row) => ({
-      id: row.id ?? "",
-      name: nameOf(row),
-      kind: row.kind ?? "",
-      state: row.state ?? "",
-      intendedState: row.intended ?? "",
-      pool: row.pool ?? "",
-      owner: row.owner ?? "",
-      updatedAt: momentOf(row.updated),
+/** The queries, oldest first, each with its metrics and its findings as far as they are here. */
+export function summaries(
+  queries: readonly QueryRow[],
+  metrics: readonly QueryFigures[],
+  findings: readonly QueryFinding[],
+): readonly QuerySummary[] {
+  const figures = new Map(metrics.map((row) => [row.queryId, row]));
+  const counts = new Map<string, number>();
+  for (const { queryId } of findings) counts.set(queryId, (counts.get(queryId) ?? 0) + 1);
+  return oldestFirst(queries).map((row) => {
+    const of = figures.get(row.id);
+    return {
+      id: row.id,
+      name: nameOf({ id: row.id, name: row.name, sink: row.sinkFqn }),
+      kind: row.kind,
+      state: row.currentState,
+      intendedState: row.intendedState,
+      pool: row.computePoolName,
+      owner: row.owner,
       message: row.message ?? "",
-      restarts: numberOf(row.restarts) ?? 0,
-      rowsPerSecond: row.state === "running" ? numberOf(row.rate) : null,
-      inputRows: numberOf(row.input),
-      outputRows: numberOf(row.output),
-      lag: numberOf(row.lag),
-      watermarkLagMs: numberOf(row.watermark),
-      stateRows: numberOf(row.stateRows),
-      findings: numberOf(row.findings) ?? 0,
-    })),
-};
+      restarts: row.restarts,
+      rowsPerSecond: row.currentState === "running" ? (of?.inputRowsPerSecond ?? null) : null,
+      inputRows: numberOf(of?.inputRowsTotal),
+      outputRows: numberOf(of?.outputRowsTotal),
+      lag: numberOf(of?.lagRecords),
+      watermarkLagMs: numberOf(of?.watermarkLagMs),
+      stateRows: numberOf(of?.stateRows),
+      findings: counts.get(row.id) ?? 0,
+    };
+  });
+}
 
 export interface QueryFilter {
   readonly text?: string;

@@ -1,6 +1,8 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
+import { QUERIES, QUERY_FINDINGS, QUERY_METRICS } from "../../catalog/lists";
+import { failureIn } from "../../data/answers";
+import { useList } from "../../data/use-list";
 import { DataTable, type TableColumn } from "../../ui/data-table";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
@@ -8,14 +10,21 @@ import { Icon } from "../../ui/icons";
 import { Page, Skeletons } from "../../ui/page";
 import { State } from "../../ui/state";
 import { compactText, rateText, spanText } from "../../ui/text";
-import { choices, filtered, QUERIES, type QueryFilter, type QuerySummary } from "./overview";
+import { choices, filtered, type QueryFilter, type QuerySummary, summaries } from "./overview";
 
 const route = getRouteApi("/queries");
 
 export function QueryListPage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const { data, failure } = useAnswer({ ...QUERIES, refreshEveryMs: REFRESH_EVERY_MS });
+  const queries = useList(QUERIES, {});
+  const metrics = useList(QUERY_METRICS, {});
+  const findings = useList(QUERY_FINDINGS, {});
+  const failure = failureIn([queries, metrics, findings]);
+  const data = useMemo(
+    () => (queries.data === null ? null : summaries(queries.data, metrics.data ?? [], findings.data ?? [])),
+    [queries.data, metrics.data, findings.data],
+  );
   const shown = useMemo(() => filtered(data ?? [], search), [data, search]);
   const change = (part: QueryFilter & { readonly sort?: string | undefined }) =>
     void navigate({ search: (before) => withoutEmpty({ ...before, ...part }), replace: true });

@@ -3,7 +3,7 @@ import { lazy, Suspense, useMemo, useState } from "react";
 import { type Failure, failureOf } from "../../api/failures";
 import { isEnded, nameOf } from "../../catalog/workload";
 import { momentOf } from "../../data/select";
-import { REFRESH_EVERY_MS, useAnswer } from "../../data/use-answer";
+import { useAnswer } from "../../data/use-answer";
 import { useRefusal } from "../../data/use-right";
 import { download } from "../../grid/export";
 import {
@@ -16,7 +16,6 @@ import {
 import { ReplaceDialog } from "../../query-actions/replace-dialog";
 import { queryName, stateRefusal } from "../../query-actions/statements";
 import { useSession } from "../../session-context";
-import { queryIn } from "../../sql/split";
 import { ActionButton } from "../../ui/action-button";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
@@ -40,7 +39,7 @@ type Action = "terminate" | "restart" | "savepoint" | "replace" | "pause";
 export function QueryPage() {
   const { id } = route.useParams();
   const select = useMemo(() => queryFacts(id), [id]);
-  const { data, failure } = useAnswer({ ...select, refreshEveryMs: REFRESH_EVERY_MS });
+  const { data, failure } = useAnswer({ ...select, progress: { ids: [id] } });
   const [row] = data?.queries ?? [];
   if (data === null && failure === null) return <PageLoading />;
   if (data === null || row === undefined) {
@@ -188,7 +187,7 @@ function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: Query
         <PauseDialog query={query} isPaused={isPaused} onClose={() => setAction(null)} />
       ) : null}
       {action === "replace" ? (
-        <ReplaceDialog query={query} select={queryIn(row.sql ?? "")} onClose={() => setAction(null)} />
+        <ReplaceDialog query={query} sql={row.sql ?? ""} onClose={() => setAction(null)} />
       ) : null}
       {action === "savepoint" ? <SavepointDialog query={query} onClose={() => setAction(null)} /> : null}
     </Page>

@@ -1,7 +1,7 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { combined, system } from "../../data/select";
-import { useAnswer } from "../../data/use-answer";
+import { STORES } from "../../catalog/lists";
+import { useList } from "../../data/use-list";
 import { useRefusal } from "../../data/use-right";
 import { ActionButton } from "../../ui/action-button";
 import { DataTable } from "../../ui/data-table";
@@ -11,30 +11,11 @@ import { Icon } from "../../ui/icons";
 import { Page, Skeletons } from "../../ui/page";
 import { NewStoreDialog } from "./new-store-dialog";
 
-const STORES = combined({
-  stores: {
-    columns: {
-      name: "name",
-      type: "store_type",
-      status: "status",
-      message: "status_message",
-      registry: "schema_registry_name",
-      owner: '"owner"',
-    },
-    from: `FROM ${system("stores")}`,
-  },
-  entities: { columns: { store: "store_name", relations: "relations" }, from: `FROM ${system("entities")}` },
-});
-
 export function StoreListPage() {
-  const { data, failure } = useAnswer(STORES);
+  const { data, failure } = useList(STORES, {});
   const refusal = useRefusal("CREATE_STORE", "ORGANIZATION");
   const navigate = useNavigate();
   const [isCreating, setCreating] = useState(false);
-  const relations = (store: string | null) =>
-    (data?.entities ?? [])
-      .filter((entity) => entity.store === store)
-      .reduce((sum, entity) => sum + Number(entity.relations), 0);
   return (
     <Page
       title="Stores"
@@ -49,7 +30,7 @@ export function StoreListPage() {
         failure === null ? (
           <Skeletons />
         ) : null
-      ) : data.stores.length === 0 ? (
+      ) : data.length === 0 ? (
         <Empty title="No store yet">
           A store is a connection to a system that you already have, such as a Kafka cluster.{" "}
           {refusal === null ? (
@@ -61,22 +42,22 @@ export function StoreListPage() {
       ) : (
         <DataTable
           label="Stores"
-          rows={[...data.stores].sort((one, other) => (one.name ?? "").localeCompare(other.name ?? ""))}
-          keyOf={(store) => store.name ?? ""}
+          rows={[...data].sort((one, other) => one.name.localeCompare(other.name))}
+          keyOf={(store) => store.name}
           columns={[
             {
               id: "name",
               title: "Store",
               cell: (store) => (
                 <div className="named">
-                  <Link to="/stores/$store" params={{ store: store.name ?? "" }} className="name">
+                  <Link to="/stores/$store" params={{ store: store.name }} className="name">
                     {store.name}
                   </Link>
-                  {store.message === null ? null : <p className="note danger">{store.message}</p>}
+                  {store.statusMessage === null ? null : <p className="note danger">{store.statusMessage}</p>}
                 </div>
               ),
             },
-            { id: "type", title: "Type", cell: (store) => store.type },
+            { id: "type", title: "Type", cell: (store) => store.storeType },
             {
               id: "status",
               title: "Status",
@@ -92,9 +73,14 @@ export function StoreListPage() {
               title: "Relations",
               isNumber: true,
               from: "medium",
-              cell: (store) => relations(store.name),
+              cell: (store) => store.relations.totalCount,
             },
-            { id: "registry", title: "Registry", from: "wide", cell: (store) => store.registry ?? "–" },
+            {
+              id: "registry",
+              title: "Registry",
+              from: "wide",
+              cell: (store) => store.schemaRegistryName ?? "–",
+            },
             { id: "owner", title: "Owner", from: "medium", cell: (store) => store.owner },
           ]}
         />

@@ -14,6 +14,24 @@ export function skipExplanations(): void {
   localStorage.setItem(SKIP_KEY, "1");
 }
 
+/** Names of the statements that start a query which keeps running. */
+const CREATES_QUERY = new Set(["CreateRelationAs", "ReplaceRelation"]);
+
+/** True if a text is a statement to explain before it is run; false if the server cannot read it, which running it then reports. */
+export async function isExplained(
+  client: StatementClient,
+  text: string,
+  context: StatementContext,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    const [first] = await client.outline(text, context, signal);
+    return first !== undefined && CREATES_QUERY.has(first.kind);
+  } catch {
+    return false;
+  }
+}
+
 /** The lines of the plan; null if the server has no plan for the statement, which then reports its own error or runs at once. */
 export async function planOf(
   client: StatementClient,

@@ -1,8 +1,7 @@
 import { useCallback, useRef, useState } from "react";
 import type { StatementClient } from "../../api/statements";
 import type { StatementContext } from "../../api/wire";
-import { createsQuery } from "../../sql/split";
-import { isExplanationSkipped, planOf } from "./explain";
+import { isExplained, isExplanationSkipped, planOf } from "./explain";
 import type { RunStatement } from "./run-state";
 
 interface Environment {
@@ -20,7 +19,7 @@ export interface Explained {
   readonly cancel: () => void;
 }
 
-/** Runs statements, after showing the plan of a single CREATE … AS. */
+/** Runs statements, a single CREATE … AS after its plan was shown. */
 export function useExplained(
   { client, currentContext }: Environment,
   start: (statements: readonly RunStatement[]) => void,
@@ -39,8 +38,12 @@ export function useExplained(
   async function explain(statement: RunStatement): Promise<void> {
     const controller = new AbortController();
     planning.current = controller;
+    const context = currentContext();
+    const isCreate = await isExplained(client, statement.text, context, controller.signal);
+    if (controller.signal.aborted) return;
+    if (!isCreate) return start([statement]);
     setPlanning(true);
-    const plan = await planOf(client, statement.text, currentContext(), controller.signal);
+    const plan = await planOf(client, statement.text, context, controller.signal);
     if (controller.signal.aborted) return;
     setPlanning(false);
     if (plan === null) start([statement]);
@@ -50,8 +53,7 @@ export function useExplained(
   function run(statements: readonly RunStatement[]): void {
     cancel();
     const [first] = statements;
-    const isExplained = statements.length === 1 && first !== undefined && createsQuery(first.text);
-    if (isExplained && !isExplanationSkipped()) void explain(first);
+    if (statements.length === 1 && first !== undefined && !isExplanationSkipped()) void explain(first);
     else start(statements);
   }
 
