@@ -17,11 +17,11 @@ CONTEXT = SessionContext("", database="docs", schema="public", store="k")
 
 async def _checked(session: Session, text: str) -> list[Diagnostic]:
     """Return the errors of checking `text`, behind the relations that the examples read."""
-    diagnostics = await session.service.check(
+    checked = await session.service.check(
         RELATIONS + text, principal=ADMINISTRATOR, context=CONTEXT, files={}
     )
     # What a role may do is not what is tried here.
-    return [one for one in diagnostics if one.severity == "error" and one.sqlstate != "42501"]
+    return [one for one in checked.diagnostics if one.severity == "error" and one.sqlstate != "42501"]
 
 
 async def test_each_idiom_gets_its_hint_and_what_replaces_it_is_planned(tmp_path: Path) -> None:

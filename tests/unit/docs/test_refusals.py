@@ -29,9 +29,10 @@ async def test_each_form_of_the_page_is_refused(tmp_path: Path) -> None:
     async with open_session(tmp_path) as session:
         session.catalog.create_database("docs", "sysadmin")
         for form in FORMS:
-            diagnostics = await session.service.check(
+            checked = await session.service.check(
                 before + form, principal=ADMINISTRATOR, context=context, files={}
             )
+            diagnostics = checked.diagnostics
             sqlstates[form] = [
                 one.sqlstate for one in diagnostics if one.span and one.span.start >= len(before)
             ]
