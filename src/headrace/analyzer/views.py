@@ -161,6 +161,15 @@ def inlined(view: Relation, alias: str, span: Span | None, context: BindingConte
     return Subquery(transform(node, _skipping), alias, span, view)
 
 
+def retention_of(view: Relation) -> int | None:
+    """Return the time in milliseconds for which a materialized view keeps a row that is not written again; None: for ever."""
+    # Of views of early releases the statement is not known.
+    statement = _parsed(view) if view.definition is not None else None
+    if not isinstance(statement, CreateRelationAs):
+        return None
+    return value_of(statement.properties.entries, RETENTION)
+
+
 def _refuse_other_lives(
     view: Relation, statement: CreateRelationAs, context: BindingContext, span: Span | None
 ) -> None:

@@ -55,6 +55,7 @@ from headrace.engine.savepoints import Manifest, Savepoints
 from headrace.engine.sizes import memory_mb, pool_resources, refuse_beyond_memory
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.view_copies import ViewCopies
+from headrace.engine.views.lost import create_lost
 from headrace.engine.views.opening import open_views
 from headrace.engine.views.readers import Readers
 from headrace.engine.views.store import PURGE_INTERVAL_S
@@ -529,6 +530,8 @@ class Engine:
             shutil.rmtree(self._settings.data_dir / name, ignore_errors=True)
         views = {relation.id for relation in relations if relation.kind is RelationKind.MATERIALIZED_VIEW}
         try:
+            if self._settings.adopt_data_dir:
+                create_lost(self._catalog, self.views)
             self.views.retain(views, days=self._settings.aside_days)
         except ExternalError as error:
             # The next start does it.

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from harness.epochs import batch, epoch
 from harness.session import NOW, Session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import DesiredState, Query, QueryKind, Relation, RelationKind, ViewDefinition
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
+from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.engine.views.lost import create_lost
+from headrace.engine.views.opening import open_views
+from headrace.planner.view_reads import ViewRead
 
 LIVE = "EXPLAIN SELECT o.n FROM own o JOIN v ON o.n = v.n"
 VIEW = RelationName("shop", "public", "v")
@@ -138,3 +146,22 @@ async def test_a_relation_is_stopped_and_started_by_its_queries(session: Session
     with pytest.raises(UserError) as refused:
         await session.run("STOP RELATION v")
     assert refused.value.state is SqlState.QUERY_NOT_FOUND  # which the role may not know of
+
+
+async def test_a_view_whose_rows_were_lost_has_a_table_in_an_adopted_directory(
+    session: Session, tmp_path: Path
+) -> None:
+    await session.run("USE DATABASE shop")
+    await session.run("CREATE MATERIALIZED VIEW v WITH ('retention.millis' = 1) AS SELECT n FROM orders")
+    await session.run("CREATE MATERIALIZED VIEW w AS SELECT n, COUNT(*) AS c FROM orders GROUP BY n")
+    ids = {relation.name.name: relation.id for relation in session.catalog.relations()}
+    with closing(open_views(Settings(data_dir=tmp_path / "new"), owner="o")) as views:
+        for _ in range(2):
+            create_lost(session.catalog, views)
+        assert views.apply(epoch(0, keys=(), view=ids["v"]), batch([{"n": 1}]))
+        rows = {
+            name: views.query(f'SELECT n FROM "{ids[name]}"', reads=[ViewRead(ids[name])])[1] for name in "vw"
+        }
+        assert rows == {"v": [(1,)], "w": []}
+        time.sleep(0.01)
+        assert views.purge() == 1
