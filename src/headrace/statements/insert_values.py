@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from sqlglot import exp
+
 from headrace.analyzer import BindingContext, LogicalPlan, bind
 from headrace.analyzer.expressions import Literal
 from headrace.analyzer.logical import Item, Project
@@ -259,13 +261,8 @@ def _row(
     """Return a row of a relation with the columns of `schema`. Raises UserError 42804 for values that do not fit."""
     logical = _bound(row, run)
     root = logical.root
-    if not isinstance(root, Project) or logical.relations:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "a value of VALUES is computed from constants, and cannot read a relation",
-            hint=_ELSEWHERE,
-            span=row.span,
-        )
+    if not isinstance(root, Project):
+        raise _reading(row)
     if len(root.items) != len(names):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
@@ -294,7 +291,19 @@ def _value(item: Item, column: Column) -> Item:
     return Item(column.name, replace(value, type=column.type))
 
 
+def _reading(row: Select) -> UserError:
+    return UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        "a value of VALUES is computed from constants, and cannot read a relation",
+        hint=_ELSEWHERE,
+        span=row.span,
+    )
+
+
 def _bound(row: Select, run: Execution) -> LogicalPlan:
+    # The errors of a relation's name would be about queries that run on.
+    if row.expression.find(exp.Table) is not None:
+        raise _reading(row)
     state = run.catalog.snapshot()
     context = BindingContext(
         catalog=SystemLookup(state, run.role),
