@@ -59,6 +59,9 @@ def test_the_overload_of_the_declared_types_is_called(called: Declare) -> None:
     # An INTEGER fits into a Long.
     assert called("Shorten", ["INTEGER"], "BIGINT")((7,)) == [7]
     assert called("Misfit", ["VARCHAR", "VARCHAR", "VARCHAR"], "VARCHAR")(("a", "b", "c")) == ["a+b+c"]
+    assert called("Misfit", ["VARCHAR"] * 2, "VARCHAR")(("a", None), ("b", "c")) == ["a+null", "b+c"]
+    # A static method; primitives of other types are widened.
+    assert called("Misfit", ["DOUBLE", "SMALLINT"], "DOUBLE")((3.0, 2), (1.0, 4)) == [1.5, 0.25]
     assert called("Misfit", ["BIGINT"], "BIGINT").declare() is False
     assert called("Shorten", ["BIGINT"], "BIGINT").declare() is True
 

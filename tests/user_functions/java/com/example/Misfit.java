@@ -2,7 +2,7 @@ package com.example;
 
 import org.apache.flink.table.functions.ScalarFunction;
 
-/** A function that returns what it does not declare, and takes a primitive, any object, or any number of arguments. */
+/** A function that returns what it does not declare, and takes a primitive, any object, or any number of arguments; one is static. */
 public class Misfit extends ScalarFunction {
     public Object eval(String kind) {
         switch (kind) {
@@ -16,6 +16,8 @@ public class Misfit extends ScalarFunction {
     }
 
     public long eval(long primitive) { return primitive; }
+
+    public static double eval(double left, int right) { return left / right; }
 
     public String eval(String... parts) { return String.join("+", parts); }
 

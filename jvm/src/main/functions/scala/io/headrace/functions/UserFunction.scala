@@ -1,6 +1,7 @@
 package io.headrace.functions
 
-import java.lang.reflect.{Method, Modifier}
+import java.lang.invoke.{MethodHandle, MethodHandles, MethodType}
+import java.lang.reflect.{InvocationTargetException, Method, Modifier}
 import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.collection.mutable.ArrayBuffer
@@ -18,14 +19,14 @@ private[functions] sealed trait UserFunction {
   def isRepeatable: Boolean = instance.isDeterministic
 
   /** The result of a row; `read` returns the arguments of that row. */
-  protected def result(arguments: Seq[FieldVector], row: Int): AnyRef
+  protected def result(arguments: Array[FieldVector], row: Int): AnyRef
   protected def written: Field
 
   private lazy val write = Values.writer(written)
 
   /** Set the results of all rows. A second column of `results` takes the failures; without one the first failure is raised. */
   def call(arguments: VectorSchemaRoot, results: VectorSchemaRoot): Unit = {
-    val columns = arguments.getFieldVectors.asScala.toSeq
+    val columns = arguments.getFieldVectors.asScala.toArray
     val column = results.getVector(0)
     column.setInitialCapacity(arguments.getRowCount)
     column.allocateNew()
@@ -37,13 +38,17 @@ private[functions] sealed trait UserFunction {
         texts.setSafe(row, failure.text.getBytes(UTF_8))
       case None => throw failure
     }
-    for (row <- 0 until arguments.getRowCount)
+    val count = arguments.getRowCount
+    var row = 0
+    while (row < count) {
       try write(column, row, result(columns, row))
       catch {
         case error: Values.NotDeclared                                     => failed(row, new CallFailure(row, error.getMessage, ""))
         case error @ (_: Exception | _: LinkageError | _: StackOverflowError) => failed(row, CallFailure(row, error))
       }
-    results.setRowCount(arguments.getRowCount)
+      row += 1
+    }
+    results.setRowCount(count)
   }
 }
 
@@ -71,7 +76,7 @@ private[functions] object UserFunction {
 private final class Scalar(override val instance: ScalarFunction, parameters: Seq[Field], override val written: Field) extends UserFunction {
   private val eval = Invocation(instance, "eval", Nil, parameters)
 
-  override protected def result(arguments: Seq[FieldVector], row: Int): AnyRef = eval(Nil, arguments, row)
+  override protected def result(arguments: Array[FieldVector], row: Int): AnyRef = eval(arguments, row)
 }
 
 /** Its result is an ARRAY of the rows that it collects. */
@@ -88,9 +93,9 @@ private final class Table(override val instance: TableFunction[AnyRef], paramete
     override def close(): Unit = ()
   })
 
-  override protected def result(arguments: Seq[FieldVector], row: Int): AnyRef = {
+  override protected def result(arguments: Array[FieldVector], row: Int): AnyRef = {
     collected.clear()
-    eval(Nil, arguments, row)
+    eval(arguments, row)
     collected.map(value => if (isOneColumn) Table.onlyField(value) else value).asJava
   }
 }
@@ -110,33 +115,49 @@ private final class Aggregate(override val instance: AggregateFunction[AnyRef, A
     extends UserFunction {
   private val accumulate = Invocation(instance, "accumulate", Seq(instance.createAccumulator()), parameters)
 
-  override protected def result(arguments: Seq[FieldVector], row: Int): AnyRef = {
+  override protected def result(arguments: Array[FieldVector], row: Int): AnyRef = {
     val accumulator = instance.createAccumulator()
     val list = arguments.head.asInstanceOf[ListVector]
-    val columns = list.getDataVector.asInstanceOf[StructVector].getChildrenFromFields.asScala.toSeq
+    val columns = list.getDataVector.asInstanceOf[StructVector].getChildrenFromFields.asScala.toArray
     if (!list.isNull(row))
-      for (index <- list.getElementStartIndex(row) until list.getElementEndIndex(row)) accumulate(Seq(accumulator), columns, index)
+      for (index <- list.getElementStartIndex(row) until list.getElementEndIndex(row)) accumulate(columns, index, accumulator)
     instance.getValue(accumulator)
   }
 }
 
-/** A method with the adaptation of each argument. */
+/** A method with the adaptation of each argument. It is called for each row, so it allocates nothing but the values. */
 private final class Invocation(instance: AnyRef, method: Method, leading: Int, parameters: Seq[Field], fits: Seq[Values.Fit]) {
-  private val readers = parameters.map(Values.reader)
-  private val primitive = method.getParameterTypes.drop(leading).map(_.isPrimitive)
-  private val fixed = if (method.isVarArgs) method.getParameterCount - 1 - leading else parameters.length
+  private val readers = parameters.map(Values.reader).toArray
+  private val adapts = fits.map(_.adapt).toArray
+  private val types = method.getParameterTypes.drop(leading)
+  private val primitive = Array.tabulate(readers.length)(index => index < types.length && types(index).isPrimitive)
+  private val fixed = if (method.isVarArgs) types.length - 1 else readers.length
+  private val call = Invocation.handle(instance, method)
+  // The handle takes them out of the array, which the function therefore does not see.
+  private val arguments = new Array[AnyRef](method.getParameterCount)
 
-  def apply(before: Seq[AnyRef], columns: Seq[FieldVector], row: Int): AnyRef = {
-    val values = Array.tabulate[AnyRef](parameters.length) { index =>
-      val value = readers(index)(columns(index), row)
-      if (value == null && index < primitive.length && primitive(index))
-        throw new Values.NotDeclared(s"its argument ${index + 1} is NULL, but ${method.getName} takes ${method.getParameterTypes.apply(leading + index)}")
-      fits(index).adapt(value)
+  /** Call the method with the `before`, of which there are as many as it has leading parameters, and the values of a row. */
+  def apply(columns: Array[FieldVector], row: Int, before: AnyRef = null): AnyRef = {
+    if (leading > 0) arguments(0) = before
+    var index = 0
+    while (index < fixed) {
+      arguments(leading + index) = value(columns, row, index)
+      index += 1
     }
-    val all =
-      if (!method.isVarArgs) values
-      else values.take(fixed) :+ Values.arrayOf(method.getParameterTypes.last.getComponentType, values.drop(fixed))
-    method.invoke(instance, (before.toArray ++ all): _*)
+    if (method.isVarArgs) {
+      val more = Array.tabulate(readers.length - fixed)(number => value(columns, row, fixed + number))
+      arguments(leading + fixed) = Values.arrayOf(types.last.getComponentType, more)
+    }
+    // As a reflected call has it: also an Error of the function is one of its row.
+    try call.invokeExact(arguments)
+    catch { case error: Throwable => throw new InvocationTargetException(error) }
+  }
+
+  private def value(columns: Array[FieldVector], row: Int, index: Int): AnyRef = {
+    val read = readers(index)(columns(index), row)
+    if (read == null && primitive(index))
+      throw new Values.NotDeclared(s"its argument ${index + 1} is NULL, but ${method.getName} takes ${types(index)}")
+    adapts(index)(read)
   }
 }
 
@@ -160,6 +181,16 @@ private object Invocation {
         val has = if (known.isEmpty) s"it has no public method $name" else s"it has ${known.mkString(", ")}"
         throw new CallFailure(-1, s"the class ${instance.getClass.getName} has no $name for the declared parameters: $has", "")
     }
+  }
+
+  /** The method of `instance` as a handle that takes its arguments in one array. */
+  private def handle(instance: AnyRef, method: Method): MethodHandle = {
+    val found = MethodHandles.lookup().unreflect(method)
+    val bound = if (Modifier.isStatic(method.getModifiers)) found else found.bindTo(instance)
+    bound
+      .asFixedArity()
+      .asSpreader(classOf[Array[AnyRef]], method.getParameterCount)
+      .asType(MethodType.methodType(classOf[AnyRef], classOf[Array[AnyRef]]))
   }
 
   private def classesOf(method: Method, leading: Seq[AnyRef], count: Int): Option[Seq[Class[_]]] = {

@@ -42,6 +42,8 @@ private[functions] object Values {
   }
 
   private def present(field: Field): (FieldVector, Int) => AnyRef = field.getType match {
+    case kind: ArrowType.Int if kind.getBitWidth == 64 => (vector, row) => Long.box(vector.asInstanceOf[BigIntVector].get(row))
+    case kind: ArrowType.Int if kind.getBitWidth == 32 => (vector, row) => Int.box(vector.asInstanceOf[IntVector].get(row))
     case _: ArrowType.Utf8      => (vector, row) => new String(vector.asInstanceOf[VarCharVector].get(row), UTF_8)
     case _: ArrowType.Binary    => (vector, row) => vector.asInstanceOf[VarBinaryVector].get(row)
     case _: ArrowType.Date      => (vector, row) => LocalDate.ofEpochDay(vector.asInstanceOf[DateDayVector].get(row).toLong)
