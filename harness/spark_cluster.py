@@ -82,8 +82,7 @@ class SparkCluster:
         settings.write_text("".join(f"{name} {value}\n" for name, value in lines.items()))
         self._write_java()
         try:
-            port = self.master.rsplit(":", 1)[1]
-            self._start("master", "127.0.0.1", [_MASTER, "--port", port], "I have been elected leader")
+            self.start_master()
             for number in range(len(self.workers)):
                 self.start_worker(number)
         except BaseException:
@@ -95,6 +94,15 @@ class SparkCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def start_master(self) -> None:
+        """Start a master, at the same address as the one before, of which it knows nothing."""
+        port = self.master.rsplit(":", 1)[1]
+        self._start("master", "127.0.0.1", [_MASTER, "--port", port], "I have been elected leader")
+
+    def kill_master(self) -> None:
+        """kill -9 of the master; workers and executors run on."""
+        self._kill("master")
 
     def start_worker(self, number: int) -> None:
         """Start a worker and return when the master knows it."""
@@ -118,9 +126,7 @@ class SparkCluster:
     def kill_worker(self, number: int) -> None:
         """kill -9 of a worker; its executors end by themselves when they notice, and `start_worker` starts another."""
         executors = self.executors(number)
-        process = self._processes.pop(f"worker-{number}")
-        psutil.Process(process.pid).children()[0].kill()
-        _ended(process)
+        self._kill(f"worker-{number}")
         psutil.wait_procs(executors, timeout=PATIENCE_S)
 
     def logs(self) -> str:
@@ -191,6 +197,11 @@ class SparkCluster:
             assert self._processes[name].poll() is None, path.read_text(errors="replace")[-4000:]
             assert time.monotonic() < deadline, path.read_text(errors="replace")[-4000:]
             time.sleep(0.1)
+
+    def _kill(self, name: str) -> None:
+        process = self._processes.pop(name)
+        psutil.Process(process.pid).children()[0].kill()
+        _ended(process)
 
     def _jvm(self, name: str) -> psutil.Process:
         return psutil.Process(self._processes[name].pid).children()[0]

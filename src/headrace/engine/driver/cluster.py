@@ -282,6 +282,12 @@ def slots(session: SparkSession, options: DriverOptions, requested: int | None) 
     return PoolSlots(executors=executors, slots=executors * cores, used=used, requested=requested)
 
 
+def is_forgotten(session: SparkSession) -> bool:
+    """True if the master answers and does not know the application of the pool. May wait for a master that does not answer."""
+    context: Any = session.sparkContext._jsc.sc()
+    return bool(jvm(session).org.apache.spark.deploy.headrace.Cluster.isForgotten(context))
+
+
 def unanswered(master: str, trace: str) -> ExternalError:
     """Return the error of a master that did not answer, by the trace of the JVM."""
     correction = (

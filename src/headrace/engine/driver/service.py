@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
@@ -40,6 +41,8 @@ from headrace.engine.protocol import (
 
 logger = logging.getLogger(__name__)
 
+_MASTER_INTERVAL_S = 5.0
+
 Running = RunningQuery | RunningApplication
 
 
@@ -69,6 +72,8 @@ class DriverService:
         threading.Thread(target=self._report, name="progress", daemon=True).start()
         if self._elastic is not None:
             self._elastic.start()
+        if self._options.spark_master.startswith("spark://"):
+            threading.Thread(target=self._watch_master, name="master", daemon=True).start()
         while True:
             for message in self._channel.messages():
                 if isinstance(message, Shutdown):
@@ -216,12 +221,33 @@ class DriverService:
         """Report the slots of the cluster's executors if they have changed. End the process if the master has ended the application."""
         slots = cluster.slots(self._session, self._options, self._requested())
         if slots is None:
-            logger.error("%sthe Spark cluster has ended the application of the compute pool", DRIVER_FAILED)
-            sys.stderr.flush()
-            os._exit(1)
+            _end("the Spark cluster has ended the application of the compute pool")
         if slots != self._slots:
             self._slots = slots
             self._channel.send(slots)
+
+    def _watch_master(self) -> None:
+        """End the process when executors are missing and the master does not know the application: nobody would start them again."""
+        while True:
+            time.sleep(_MASTER_INTERVAL_S)
+            try:
+                slots = cluster.slots(self._session, self._options, self._requested())
+                if slots is None or slots.executors >= (slots.requested or 1):
+                    continue
+                if cluster.is_forgotten(self._session):
+                    _end(
+                        f"the Spark master {self._options.spark_master} no longer knows the application of the compute pool: it was "
+                        "started again, or lost the connection to the driver"
+                    )
+            except Exception:
+                logger.debug("the Spark master was not asked", exc_info=True)
+
+
+def _end(reason: str) -> NoReturn:
+    """End the process with an error that the server reads. It starts another one, whose queries continue from their checkpoints."""
+    logger.error("%s%s", DRIVER_FAILED, reason)
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _copied(query: Running, message: CopyCheckpoint) -> dict[str, object]:

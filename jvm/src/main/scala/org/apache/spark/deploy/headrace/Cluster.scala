@@ -47,6 +47,17 @@ object Cluster {
   private def fitting(worker: WorkerInfo, cores: Int, memoryMb: Int): Int =
     math.min(worker.cores / cores, worker.memory / memoryMb)
 
+  /** True if a master that leads does not know the application: it was started again without the state of the one before, or it lost the
+    * connection to the driver. It has ended the executors and starts no others, of which it tells nobody, and Spark waits for ever. A
+    * master that does not answer may still know the application.
+    */
+  def isForgotten(context: SparkContext): Boolean = {
+    val answers = Utils.parseStandaloneMasterUrls(context.master).toSeq.map(url => Try(state(SparkEnv.get.rpcEnv, url)))
+    answers
+      .collectFirst { case Success(answer) if answer.status == RecoveryState.ALIVE => answer }
+      .exists(!_.activeApps.exists(_.id == context.applicationId))
+  }
+
   /** Waits until `count` executors have come. Returns how many have at the end of `timeoutMs`. */
   def awaitExecutors(context: SparkContext, count: Int, timeoutMs: Long): Int = {
     val deadline = timeoutMs.millis.fromNow
