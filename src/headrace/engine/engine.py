@@ -32,6 +32,7 @@ from headrace.engine.findings import Finding
 from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.engine.interactive import InteractiveQueries
 from headrace.engine.launch import DRIVER_COMMAND
+from headrace.engine.live_queries import LiveQueries
 from headrace.engine.metrics import QueryMetrics
 from headrace.engine.metrics_history import MetricsHistory
 from headrace.engine.pool_properties import login
@@ -124,6 +125,7 @@ class Engine:
         self._interactive = InteractiveQueries(
             catalog, settings, self._drivers, self._checkpoints, self.functions
         )
+        self.live_queries = LiveQueries()
         self._applying: set[asyncio.Task[None]] = set()
         self._readers = Readers(self.views.readers)
         self._stopping = asyncio.Event()

@@ -22,6 +22,7 @@ class ResultChannel:
     The producer may be `capacity_rows` ahead of the reader (more by one batch); then `put` waits, which is the back-pressure.
     `lost` tells what the reader's role lacks by now of what it took to read; None: nothing.
     `message` is for a reader who sees no rows yet: which records are read at all. None: those that are there, and what follows.
+    `rows_read` counts the rows that the reader has taken, and `is_started` is true once the query runs.
     `changelog_key` is set when the rows are changes: the columns among `columns` that are their key (none, if it is not selected).
     Used from one event loop only.
     """
@@ -41,6 +42,7 @@ class ResultChannel:
         self.lost: Callable[[], str | None] = lambda: None
         self._capacity = capacity_rows
         self._batches: deque[LiveRows] = deque()
+        self.rows_read = 0
         self._held = 0
         self._started = asyncio.Event()
         self._readable = asyncio.Event()
@@ -108,6 +110,7 @@ class ResultChannel:
             if self._batches:
                 rows = self._batches.popleft()
                 self._held -= len(rows.cells)
+                self.rows_read += len(rows.cells)
                 self._writable.set()
                 yield rows
             elif self._over:
@@ -134,6 +137,11 @@ class ResultChannel:
         if self._feeding is not None:
             # A task that is cancelled before its first step never awaits its coroutine.
             self._feeding.close()
+
+    @property
+    def is_started(self) -> bool:
+        """True once the query runs."""
+        return self._started.is_set()
 
     @property
     def closed(self) -> bool:

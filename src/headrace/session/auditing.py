@@ -33,7 +33,7 @@ def audited(
     statement_id: str | None = None,
 ) -> AuditEntry:
     """Return the entry of a statement that `began` at that `time.perf_counter()`, or of a text that could not be parsed."""
-    text = leading_words(statement) if isinstance(statement, str) else _masked(statement)
+    text = leading_words(statement) if isinstance(statement, str) else recorded_text(statement)
     return AuditEntry(
         Event.STATEMENT,
         _OUTCOMES.get(state, AuditOutcome.FAILED),
@@ -56,7 +56,8 @@ def refused_check(statement: Statement, principal: Principal, role: str | None) 
     return replace(entry, event=Event.CHECK, duration_ms=None)
 
 
-def _masked(statement: Statement) -> str:
+def recorded_text(statement: Statement) -> str:
+    """Return the text of a statement without its secrets, as long as the audit log keeps it."""
     return masked(statement.text, shows=_shows, length_max=STATEMENT_LENGTH_MAX)
 
 

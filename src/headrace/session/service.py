@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -28,8 +29,9 @@ from headrace.core.names import printed
 from headrace.core.resultset import ResultColumn, ResultSet
 from headrace.core.signals import Signal
 from headrace.core.sqlstate import SqlState
+from headrace.engine.live_queries import LiveQuery
 from headrace.engine.results import ResultChannel
-from headrace.session.auditing import audited, refused_check
+from headrace.session.auditing import audited, recorded_text, refused_check
 from headrace.session.checking import EXISTING, Checked, CheckedStatements, Outline, outline
 from headrace.session.recent_queries import RecentQueries, RecentQuery
 from headrace.sql import parse, parse_each
@@ -336,6 +338,17 @@ class StatementService:
             ):
                 answer = await execute(statement, run)
             state = SqlState.SUCCESS
+            if isinstance(answer.result, ResultChannel):
+                self._services.engine.live_queries.add(
+                    LiveQuery(
+                        identifier,
+                        run.principal.user,
+                        run.role,
+                        recorded_text(statement),
+                        datetime.datetime.now(datetime.UTC),
+                        answer.result,
+                    )
+                )
             return answer
         except HeadraceError as error:
             state = error.state

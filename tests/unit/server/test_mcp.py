@@ -270,6 +270,19 @@ async def test_a_snapshot_is_selected_with_the_privileges_of_the_role(world: Wor
     assert {entry.credential for entry in entries} == {"token of analyst", "token of public"}
 
 
+async def test_a_text_is_completed_with_what_the_role_sees(world: World) -> None:
+    async with connected(world.app, world.tokens["analyst"]) as client:
+        answer = await call(client, "complete", statement="SELECT * FROM shop.public.be")
+        assert "best_sellers" in [row[0] for row in answer["rows"]]
+        assert answer["message"] == "Each candidate replaces 'be' before the position."
+        answer = await call(client, "complete", statement="CREATE  x", offset=7)
+        assert {"DATABASE", "STORE"} <= {row[0].strip() for row in answer["rows"]}
+        assert (await call(client, "complete", statement="SELEC SELECT "))["rows"] == []
+    async with connected(world.app, world.tokens["public"]) as client:
+        answer = await call(client, "complete", statement="SELECT * FROM shop.public.be")
+        assert answer["rows"] == []
+
+
 async def test_statements_run_only_with_the_privilege(world: World) -> None:
     create = "CREATE DATABASE made_by_agent"
     catalog = world.session.catalog

@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type ReactNode, useId } from "react";
+import { type KeyboardEvent, type ReactNode, useEffect, useId } from "react";
 
 interface TabsProps<Id extends string> {
   readonly label: string;
@@ -13,6 +13,15 @@ interface TabsProps<Id extends string> {
 export function Tabs<Id extends string>({ label, tabs, chosen, onChoose, children }: TabsProps<Id>) {
   const base = useId();
   const ids = Object.keys(tabs) as Id[];
+
+  // In a narrow window the tabs scroll, and an address may choose one that is out of sight.
+  useEffect(() => {
+    const tab = document.getElementById(`${base}-${chosen}`);
+    if (tab?.parentElement == null) return;
+    const observer = new ResizeObserver(() => tab.scrollIntoView({ block: "nearest", inline: "nearest" }));
+    observer.observe(tab.parentElement);
+    return () => observer.disconnect();
+  }, [base, chosen]);
 
   function onKeyDown(event: KeyboardEvent<HTMLDivElement>): void {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;

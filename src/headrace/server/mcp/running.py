@@ -22,6 +22,7 @@ from headrace.server.rest.runs import StatementRun, StatementRuns, Work
 from headrace.server.turns import NoTurnError
 from headrace.sql import parse
 from headrace.sql.ast import Statement
+from headrace.statements.completion import Completion
 
 SESSION_ID = "mcp"
 """The session of all tools of a user: they take turns."""
@@ -104,6 +105,22 @@ class ToolStatements:
             raise _too_busy() from None
         except TimeoutError:
             raise refused(SqlState.TIMEOUT, "the check took too long", "Check fewer statements.") from None
+
+    async def complete(self, caller: Caller, text: str, offset: int) -> Completion:
+        """Return what can be typed at a position of a text. Raises RefusedError."""
+        try:
+            async with asyncio.timeout(self._settings.mcp_seconds_max):
+                return await self._runs.complete(
+                    text, offset, caller.principal, caller.context, session_id=SESSION_ID
+                )
+        except NoTurnError:
+            raise _too_busy() from None
+        except TimeoutError:
+            raise refused(SqlState.TIMEOUT, "the completion took too long", "Shorten the text.") from None
+
+    def limited(self, rows: Rows) -> Rows:
+        """Return the rows within the limits of the settings."""
+        return rows.limited(self._settings.mcp_rows_max, self._settings.mcp_bytes_max)
 
     async def _live(
         self, caller: Caller, run: StatementRun, answer: Streaming, limits: Limits, *, live: bool

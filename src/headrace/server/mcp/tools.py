@@ -11,8 +11,9 @@ from pydantic import Field
 
 from headrace.catalog.access import Privilege
 from headrace.core.names import QualifiedName, quote
-from headrace.core.resultset import Cell
+from headrace.core.resultset import Cell, ResultColumn
 from headrace.core.sqlstate import SqlState
+from headrace.core.types import VARCHAR
 from headrace.server.mcp.answers import ROWS_SCHEMA, Rows, of_diagnostics, of_rows, refused
 from headrace.server.mcp.arguments import Arguments, schema_of
 from headrace.server.mcp.running import Caller, ToolStatements, only_statement
@@ -102,6 +103,15 @@ class Validate(Arguments):
 
     statements: str = Field(
         max_length=_TEXT_LENGTH_MAX, description="SQL, with semicolons between statements."
+    )
+
+
+class Complete(Arguments):
+    """Arguments of `complete`."""
+
+    statement: str = Field(max_length=_TEXT_LENGTH_MAX, description="SQL, which may be unfinished.")
+    offset: int | None = Field(
+        None, ge=0, description="The position, in characters from 0; the end of the text if it is left out."
     )
 
 
@@ -208,6 +218,17 @@ async def _validate(statements: ToolStatements, caller: Caller, arguments: Valid
     return of_diagnostics(await statements.check(caller, arguments.statements))
 
 
+async def _complete(statements: ToolStatements, caller: Caller, arguments: Complete) -> CallToolResult:
+    text = arguments.statement
+    offset = len(text) if arguments.offset is None else arguments.offset
+    completion = await statements.complete(caller, text, offset)
+    columns = tuple(ResultColumn(name, VARCHAR) for name in ("insert", "kind", "detail", "documentation"))
+    rows = tuple((each.insert, each.kind, each.detail, each.documentation) for each in completion.candidates)
+    replaced = text[completion.start : completion.end]
+    message = f"Each candidate replaces {replaced!r} before the position." if replaced else None
+    return of_rows(statements.limited(Rows(columns, rows, message=message)))
+
+
 async def _select(statements: ToolStatements, caller: Caller, arguments: Select) -> CallToolResult:
     statement = await only_statement(arguments.statement)
     if not isinstance(statement, SelectStatement):
@@ -270,6 +291,13 @@ TOOLS = (
         Validate,
         _validate,
         returns_rows=False,
+    ),
+    FixedTool(
+        "complete",
+        "List what can stand at a position of a SQL text: keywords, names that your role sees, functions with signatures, properties with "
+        "their documentation. Helps to write a statement, and to learn what the grammar allows next.",
+        Complete,
+        _complete,
     ),
     FixedTool(
         "select",

@@ -1,4 +1,4 @@
-"""The audit log, and one's own statements, as system relations."""
+"""The audit log, one's own statements, and the interactive queries that run now, as system relations."""
 
 from __future__ import annotations
 
@@ -128,12 +128,10 @@ def audit(run: Execution) -> Rows:
 
 def _own(run: Execution, conditions: Sequence[Condition]) -> Iterator[tuple[object, ...]]:
     """Yield the statements of the user; with an API token of one role, those that ran with that role."""
-    principal = run.principal
-    tokens = run.catalog.snapshot().members.tokens.values()
-    role = next((token.role for token in tokens if token.id == principal.token), None)
+    role = _role_of_token(run)
     mine = [
         AuditCondition("event", "=", (Event.STATEMENT.value,)),
-        AuditCondition("user_name", "=", (principal.user,)),
+        AuditCondition("user_name", "=", (run.principal.user,)),
     ]
     if role is not None:
         mine.append(AuditCondition("role", "=", (role,)))
@@ -162,3 +160,42 @@ def _own(run: Execution, conditions: Sequence[Condition]) -> Iterator[tuple[obje
 )
 def statements(run: Execution) -> Rows:
     return _own(run, ())
+
+
+def _role_of_token(run: Execution) -> str | None:
+    """Return the role of the session's API token; None if it has all roles of its user, or if there is no token."""
+    tokens = run.catalog.snapshot().members.tokens.values()
+    return next((token.role for token in tokens if token.id == run.principal.token), None)
+
+
+@system_relation(
+    "live_queries",
+    always("id"),
+    always("user_name"),
+    Column("role_name", VARCHAR),
+    always("state"),
+    always("since", TIMESTAMP),
+    always("rows_read", BIGINT),
+    Column("statement", VARCHAR),
+    key=("id",),
+    doc=(
+        "The interactive queries that run now: SELECT and PRINT whose rows a client reads, yours, and with READ_AUDIT those of all users. "
+        "With an API token of one role, yours are those with that role. `state` is `starting` or `running`, `rows_read` the number of rows "
+        "that the client has taken, and `id` the `statement_id` of the audit log. A query ends when its client leaves."
+    ),
+)
+def live_queries(run: Execution) -> Rows:
+    sees_all, role = run.may(Privilege.READ_AUDIT), _role_of_token(run)
+    for query in run.services.engine.live_queries.all():
+        is_own = query.user == run.principal.user and role in (None, query.role)
+        if sees_all or is_own:
+            state = "running" if query.channel.is_started else "starting"
+            yield (
+                query.id,
+                query.user,
+                query.role,
+                state,
+                query.since,
+                query.channel.rows_read,
+                query.statement,
+            )

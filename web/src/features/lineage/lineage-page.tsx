@@ -41,12 +41,14 @@ export function LineagePage() {
       facts={
         graph === null ? null : (
           <p className="page-facts">
-            {(["entity", "relation", "query"] as const).map((kind) => (
-              <span key={kind} className={`legend kind-${kind}`}>
-                <Icon name={ICONS[kind]} /> {graph.nodes.filter((node) => node.kind === kind).length}{" "}
-                {NAMES[kind]}
-              </span>
-            ))}
+            {(["entity", "relation", "query"] as const).map((kind) => {
+              const count = graph.nodes.filter((node) => node.kind === kind).length;
+              return (
+                <span key={kind} className={`legend kind-${kind}`}>
+                  <Icon name={ICONS[kind]} /> {count} {NAMES[kind][count === 1 ? 0 : 1]}
+                </span>
+              );
+            })}
           </p>
         )
       }
@@ -129,7 +131,11 @@ export function LineagePage() {
   );
 }
 
-const NAMES = { entity: "entities", relation: "relations", query: "queries" } as const;
+const NAMES = {
+  entity: ["entity", "entities"],
+  relation: ["relation", "relations"],
+  query: ["query", "queries"],
+} as const;
 
 function graphNode(node: LineageNode): GraphNode {
   return {

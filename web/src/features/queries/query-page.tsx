@@ -6,6 +6,7 @@ import { momentOf } from "../../data/select";
 import { useAnswer } from "../../data/use-answer";
 import { useRefusal } from "../../data/use-right";
 import { download } from "../../grid/export";
+import { countText } from "../../grid/values";
 import {
   PauseDialog,
   type QuerySubject,
@@ -111,7 +112,7 @@ function Query({ facts, row }: { readonly facts: QueryFacts; readonly row: Query
           </span>
           <span>version {row.version}</span>
           <span>since {timeText(momentOf(row.created))}</span>
-          {row.restarts === "0" ? null : <span>{row.restarts} restarts</span>}
+          {row.restarts === "0" ? null : <span>{countText(Number(row.restarts), "restart")}</span>}
           <code className="id">{query.id}</code>
         </p>
       }

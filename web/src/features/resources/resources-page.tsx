@@ -25,6 +25,21 @@ const VIEWS: Readonly<Record<string, RelationView>> = {
       { name: "owner", title: "Owner", from: "medium" },
     ],
   },
+  live: {
+    title: "Live queries",
+    relation: "live_queries",
+    rest: "ORDER BY since",
+    about:
+      "Interactive queries that run now, while a client reads their rows: yours, and with READ_AUDIT those of all users. They end when the client leaves.",
+    columns: [
+      { name: "statement", title: "Statement", kind: "code" },
+      { name: "user_name", title: "User" },
+      { name: "role_name", title: "Role", from: "medium" },
+      { name: "state", title: "State" },
+      { name: "since", title: "Since", kind: "time", from: "medium" },
+      { name: "rows_read", title: "Rows", kind: "number" },
+    ],
+  },
   registries: {
     title: "Schema registries",
     relation: "schema_registries",
