@@ -129,6 +129,22 @@ class SparkCluster:
         self._kill(f"worker-{number}")
         psutil.wait_procs(executors, timeout=PATIENCE_S)
 
+    def processes(self, number: int) -> list[psutil.Process]:
+        """The JVM of a worker, its executors and their Python processes."""
+        worker = self._jvm(f"worker-{number}")
+        return [worker, *worker.children(recursive=True)]
+
+    def fill_disk(self, number: int, *, full: bool) -> None:
+        """Let each write to a file fail, for a worker and all that it has started or starts, as on a full disk; or let them write again.
+
+        A limit of 0 bytes for the size of files needs no rights and no file system of its own. Writes fail where they do on a full disk,
+        with EFBIG instead of ENOSPC, which Java and Python report as the same class of error.
+        """
+        for process in self.processes(number):
+            with suppress(psutil.NoSuchProcess):
+                _, hard = process.rlimit(psutil.RLIMIT_FSIZE)
+                process.rlimit(psutil.RLIMIT_FSIZE, (0 if full else hard, hard))
+
     def logs(self) -> str:
         """The ends of the logs of all processes."""
         paths = [*self.folder.glob("*.log"), *self.folder.rglob("stderr"), *self.folder.rglob("stdout")]

@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,10 @@ from harness.faults import some
 from harness.kafka import KafkaClient
 from harness.kinesis import ACCESS_KEY, SECRET_KEY
 from harness.patience import PATIENCE_S, until
+from harness.ports import free_port
 from harness.s3 import S3Client
 from harness.spark_cluster import SparkCluster
+from harness.tcp_proxy import TcpProxy
 from headrace.engine.pool_properties import Cluster
 from headrace.engine.protocol import PoolSlots
 from headrace.formats.json import Json
@@ -271,6 +274,53 @@ def test_nothing_is_lost_or_doubled_if_a_worker_dies_in_the_middle_of_a_batch(
         if lost is not None:
             cluster.start_worker(lost)
         pipeline.kill_driver()
+
+
+@pytest.mark.faults
+def test_nothing_is_lost_or_doubled_if_the_network_between_driver_and_workers_fails(
+    cluster: SparkCluster,
+    kafka: KafkaClient,
+    tmp_path: Path,
+    topic: Callable[..., str],
+    random_source: random.Random,
+) -> None:
+    """The driver listens at an address that its executors reach by a proxy only. Executors that lose their driver end, and so may the
+    driver when the master has started others in vain; the next one continues."""
+    behind, front = "127.0.0.1", "127.0.0.9"
+    ports = {"spark.driver.port": free_port(), "spark.driver.blockManager.port": free_port()}
+    options = {
+        "spark_options": {
+            "spark.driver.bindAddress": behind,
+            "spark.driver.host": front,
+            **{name: str(port) for name, port in ports.items()},
+        }
+    }
+    pipeline = Pipeline(cluster, kafka, tmp_path, topic, options)
+    _produce(kafka, pipeline.source)
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(TcpProxy(front, port, (behind, port))) for port in ports.values()]
+        pipeline.start()
+        stack.callback(pipeline.kill_driver)
+        until(lambda: pipeline.finished() >= 3, "three batches")
+        time.sleep(random_source.random())
+        assert sum(proxy.connections for proxy in proxies) >= 2
+        executors = cluster.executors()
+        for proxy in proxies:
+            proxy.cut()
+        psutil.wait_procs(executors, timeout=PATIENCE_S)
+        assert pipeline.rows().total() < EXPECTED.total()
+        for proxy in proxies:
+            proxy.restore()
+
+        def is_written() -> bool:
+            assert pipeline.driver is not None
+            if pipeline.driver.process.poll() is not None:
+                pipeline.driver.close()
+                pipeline.start()
+            return pipeline.rows().total() >= EXPECTED.total()
+
+        until(is_written, lambda: f"{pipeline.rows().total()} rows")
+        assert pipeline.rows() == EXPECTED
 
 
 class PipelineInS3(Pipeline):

@@ -23,6 +23,7 @@ RECORDS_PER_SECOND = 400
 STEP_MS = 10
 SOURCE = "WITH ('starting.position' = 'earliest')"
 ONCE = "'delivery.guarantee' = 'exactly_once'"
+Compared = tuple[str, Counter[object], Counter[object]]
 SELECTS = {
     "once": f"SELECT n, n * 2 AS twice FROM numbers {SOURCE}",
     "windows": "SELECT window_start, window_end, g, COUNT(*) AS count, SUM(n) AS total "
@@ -115,8 +116,8 @@ class SteadyWriter:
 class SteadyProducer(SteadyWriter):
     """Writes `record(number)` into a topic."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        super().__init__(bootstrap)
+    def __init__(self, bootstrap: str, topic: str, *, per_second: int = RECORDS_PER_SECOND) -> None:
+        super().__init__(bootstrap, per_second=per_second)
         self._topic = topic
 
     def send(self, number: int) -> None:
@@ -185,8 +186,12 @@ class Workload:
 
     def faults(self) -> list[str]:
         """Return missing and superfluous records as texts; empty when all is right."""
-        compared = [("filter", *self._filter()), ("windows", *self._windows()), ("last", *self._last())]
-        return differences([*compared, ("view", *self._view())] if self._with_view else compared)
+        return differences(self.compared())
+
+    def compared(self) -> list[Compared]:
+        """Return each query's name, its required rows and its rows."""
+        topics = [("filter", *self._filter()), ("windows", *self._windows()), ("last", *self._last())]
+        return [*topics, ("view", *self._view())] if self._with_view else topics
 
     def view_faults(self) -> list[str]:
         """Return missing and superfluous rows of the view as texts."""
@@ -244,7 +249,7 @@ class Workload:
         return Counter((g, len(of), sum(of)) for g, of in groups.items()), seen
 
 
-def differences(compared: list[tuple[str, Counter[object], Counter[object]]]) -> list[str]:
+def differences(compared: list[Compared]) -> list[str]:
     return [
         f"{name}: missing {_some(expected - seen)}, too much {_some(seen - expected)}"
         for name, expected, seen in compared
