@@ -148,6 +148,13 @@ def kill_server(scene: Scene) -> None:
     assert scene.server.driver_pids() == before
 
 
+def kill_server_and_driver(scene: Scene) -> None:
+    """Only catalog and checkpoints are left to the next server."""
+    scene.server.leave(signal.SIGKILL)
+    scene.server.kill_driver()
+    scene.server.start()
+
+
 def kill_master(scene: Scene) -> None:
     """Queries continue without a master. The next one ends executors that it does not know, and the driver notices."""
     before = scene.server.driver_pids()
@@ -195,6 +202,7 @@ FAULTS = [
     kill_executor,
     kill_driver,
     kill_server,
+    kill_server_and_driver,
     kill_master,
     fill_disk,
     stop_worker,
