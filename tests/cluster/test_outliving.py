@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -15,10 +14,9 @@ import psutil
 import pytest
 
 from harness.kafka import KafkaClient
+from harness.outliving import OutlivingServer
 from harness.patience import PATIENCE_S, until
-from harness.process import HeadraceProcess
 from harness.spark_cluster import SparkCluster
-from headrace.engine.driver_folder import DriverFolder
 from headrace.testing.door import RestDoor
 from tests.faults.workload import GROUPS, ONCE, PARTITIONS, SELECTS, SteadyProducer, Workload
 
@@ -53,45 +51,10 @@ class WindowsOnly(Workload):
         return [] if expected == seen else [f"missing {expected - seen}, too much {seen - expected}"]
 
 
-class Outliving:
-    """The processes of a driver that outlives its server."""
-
-    def __init__(self, data_dir: Path, cluster: SparkCluster) -> None:
-        (path,) = [path for path in (data_dir / "drivers").iterdir() if path.is_dir()]
-        self._folder = DriverFolder(path)
-        self._cluster = cluster
-
-    @property
-    def pid(self) -> int:
-        """The driver's Python."""
-        kept = self._folder.kept()
-        assert kept is not None
-        (driver,) = psutil.Process(kept.pid).children()
-        assert "headrace.engine.driver" in driver.cmdline()
-        return driver.pid
-
-    @property
-    def token(self) -> str:
-        """The secret of the driver and its servers."""
-        return self._folder.token
-
-    @property
-    def applications(self) -> set[str]:
-        """The ids of Spark's applications with executors."""
-        commands = [executor.cmdline() for executor in self._cluster.executors()]
-        return {command[command.index("--app-id") + 1] for command in commands if "--app-id" in command}
-
-    def is_gone(self) -> bool:
-        return not self._folder.is_held()
-
-
-class Server(HeadraceProcess):
-    """A server that leaves a driver behind."""
-
-    def leave(self, number: int) -> None:
-        """End the server by a signal, but not what outlives it."""
-        os.kill(self.pid, number)
-        self._ended([])
+def applications(cluster: SparkCluster) -> set[str]:
+    """Return the ids of Spark's applications with executors."""
+    commands = [executor.cmdline() for executor in cluster.executors()]
+    return {command[command.index("--app-id") + 1] for command in commands if "--app-id" in command}
 
 
 @contextmanager
@@ -123,7 +86,7 @@ def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
         "HEADRACE_CHECKPOINT_FOLDERS": str(mount),
         "HEADRACE_DRIVER_ORPHAN_S": "3600",
     }
-    server = Server(data, environment=environment).start()
+    server = OutlivingServer(data, environment=environment).start()
     try:
         door = RestDoor(server)
         door.execute(
@@ -136,8 +99,8 @@ def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
         workload.start()
         with streaming(workload.producer):
             until(lambda: workload.written() >= GROUPS, lambda: f"a window\n{server.driver_logs()}")
-            driver = Outliving(data, cluster)
-            before = driver.pid, driver.applications
+            before = server.driver_pids(), applications(cluster)
+            assert len(before[0]) == 1
             assert len(before[1]) == 1
             door.close()
             for number in (signal.SIGKILL, signal.SIGTERM):
@@ -145,11 +108,12 @@ def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
                 _grows(workload, "without a server")
                 _take_over(server)
                 _grows(workload, "with the next server")
-                assert (driver.pid, driver.applications) == before
+                assert (server.driver_pids(), applications(cluster)) == before
         workload.until_exact()
         door = RestDoor(server)
         door.execute("USE DATABASE faults;")
-        token = driver.token
+        folder = server.driver_folder()
+        token = folder.token
         texts = [path.read_text(errors="replace") for path in data.rglob("*.log")]
         assert not any(token in text for text in texts)
         assert not any(token in str(each.info["cmdline"]) for each in psutil.process_iter(["cmdline"]))
@@ -163,15 +127,11 @@ def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
         time.sleep(3)
         assert workload.written() == written
         door.execute("STOP COMPUTE_POOL far;")
-        until(driver.is_gone, "the end of the driver")
+        until(lambda: not folder.is_held(), "the end of the driver")
         until(lambda: not cluster.executors(), "the end of the executors")
         door.close()
     finally:
         server.stop()
-        for path in (data / "drivers").iterdir():
-            kept = DriverFolder(path).kept()
-            if kept is not None and DriverFolder(path).is_held():
-                os.killpg(kept.pid, signal.SIGKILL)
 
 
 def _grows(workload: WindowsOnly, when: str) -> None:
@@ -179,7 +139,7 @@ def _grows(workload: WindowsOnly, when: str) -> None:
     until(lambda: workload.written() >= written + GROUPS, f"output {when}")
 
 
-def _take_over(server: HeadraceProcess) -> None:
+def _take_over(server: OutlivingServer) -> None:
     """Start the server again, and wait until it has heard of a batch of the query."""
     began = time.monotonic()
     server.start()
