@@ -169,6 +169,14 @@ def kill_master(scene: Scene) -> None:
     )
 
 
+def kill_master_and_driver(scene: Scene) -> None:
+    """A driver cannot start before the master is back."""
+    scene.cluster.kill_master()
+    scene.server.kill_driver()
+    until(lambda: "does not answer" in str(scene.pool()[1]), lambda: f"the error of the pool: {scene.pool()}")
+    scene.cluster.start_master()
+
+
 def fill_disk(scene: Scene) -> None:
     """Files of a worker cannot grow: queries fail with its name until they can."""
     number = scene.random_source.randrange(2)
@@ -204,6 +212,7 @@ FAULTS = [
     kill_server,
     kill_server_and_driver,
     kill_master,
+    kill_master_and_driver,
     fill_disk,
     stop_worker,
 ]
