@@ -114,8 +114,8 @@ else
 	HEADRACE_PROVE=1 $(MAKE) --no-print-directory jvm-test
 endif
 
-faults: setup ## Every fault, where make test has some of them (RUNS=5: as often, each time at other moments): a quarter of an hour a run
-	@for run in $$(seq $(or $(RUNS),1)); do HEADRACE_FAULTS=1 $(BIN)/pytest -q tests/faults tests/demo tests/cluster tests/watermarks/test_kill.py tests/*/test_exactly_once.py || exit 1; done
+faults: setup ## Every fault, where make test has some of them (RUNS=5: as often, each time at other moments; KILLS=100: so many random kills in the soak): half an hour a run
+	@for run in $$(seq $(or $(RUNS),1)); do HEADRACE_FAULTS=1 HEADRACE_SOAK_KILLS=$(or $(KILLS),6) $(BIN)/pytest -q tests/faults tests/demo tests/cluster tests/watermarks/test_kill.py tests/*/test_exactly_once.py || exit 1; done
 
 fuzz: environment ## Texts that nobody would write, for the parser (TEXTS=1000000), and requests for the API (REQUESTS=500 for each operation): an hour
 	$(NICE) $(RUN) -m tests.fuzz $(or $(TEXTS),1000000)

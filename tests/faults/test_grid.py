@@ -1,7 +1,12 @@
-"""A query of each kind at once, and one fault after the other: no row is lost or doubled, and states are those of a batch."""
+"""A query of each kind at once, and one fault after the other: no row is lost or doubled, and states are those of a batch.
+
+The recorded data directory of a landed release is in `test_landed_directory.py`. With `HEADRACE_LANDED`, the folder of a checkout of such a
+release, its server runs first, and the first fault is that it is killed and the present one takes its data directory over.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import time
 import uuid
@@ -9,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.kafka import KafkaClient
@@ -19,6 +25,8 @@ from headrace.testing.door import RestDoor
 from tests.faults.grid import Grid
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.faults]
+
+LANDED = os.environ.get("HEADRACE_LANDED")
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,7 @@ class Scene:
 @pytest.fixture(scope="module")
 def grid_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess]:
     server = HeadraceProcess(Path(tmp_path_factory.mktemp("grid")))
-    server.start()
+    server.start(**({"PYTHONPATH": f"{LANDED}/src"} if LANDED else {}))
     yield server
     server.stop()
 
@@ -78,8 +86,31 @@ def _kill_driver(scene: Scene) -> None:
     scene.server.kill_driver()
 
 
+def _kill_jvm(scene: Scene) -> None:
+    drivers = [psutil.Process(pid) for pid in scene.server.driver_pids()]
+    scene.server.kill_jvm()
+    _, alive = psutil.wait_procs(drivers, timeout=30)
+    assert not alive
+
+
 def _kill_server(scene: Scene) -> None:
     scene.restart(scene.server.kill)
+
+
+def _restart_broker(scene: Scene) -> None:
+    scene.broker.stop()
+    time.sleep(2)
+    scene.broker.start()
+
+
+def _restart_server(scene: Scene) -> None:
+    scene.restart(scene.server.stop)
+
+
+def _restart_pool(scene: Scene) -> None:
+    scene.door.execute("STOP COMPUTE_POOL default_pool;")
+    scene.grid.until_state("stopped")
+    scene.door.execute("START COMPUTE_POOL default_pool;")
 
 
 def _move(scene: Scene) -> None:
@@ -91,10 +122,15 @@ def _replace(scene: Scene) -> None:
 
 
 FAULTS: dict[str, Callable[[Scene], None]] = {
+    **({"upgraded": _kill_server} if LANDED else {}),
     "driver killed": _kill_driver,
     "savepoint and restore": _move,
     "server killed": _kill_server,
     "replaced": _replace,
+    "JVM killed": _kill_jvm,
+    "pool stopped and started": _restart_pool,
+    "broker restarted": _restart_broker,
+    "server stopped and started": _restart_server,
 }
 
 

@@ -128,12 +128,20 @@ class SteadyProducer(SteadyWriter):
 class Workload:
     """A filter, a window and a join of a window with its maximum into Kafka, exactly once, and mostly a view, over one stream."""
 
-    def __init__(self, kafka: KafkaClient, door: RestDoor, name: str, *, with_view: bool = True) -> None:
+    def __init__(
+        self,
+        kafka: KafkaClient,
+        door: RestDoor,
+        name: str,
+        *,
+        with_view: bool = True,
+        per_second: int = RECORDS_PER_SECOND,
+    ) -> None:
         self._with_view = with_view
         self._kafka = kafka
         self._door = door
         self._name = name
-        self.producer = SteadyProducer(kafka.bootstrap, f"numbers_{name}")
+        self.producer = SteadyProducer(kafka.bootstrap, f"numbers_{name}", per_second=per_second)
 
     def start(self) -> None:
         """Declare everything, in the door's present database and store, and start the queries."""
@@ -174,7 +182,7 @@ class Workload:
     @property
     def queries(self) -> list[str]:
         """The names of the queries."""
-        return [f"{relation}_{self._name}" for relation in (*SELECTS, "sums")]
+        return [f"{relation}_{self._name}" for relation in (*SELECTS, *(["sums"] if self._with_view else []))]
 
     def written(self) -> int:
         """Return how many records of the filter are committed."""

@@ -7,6 +7,7 @@ marker and writes nothing. On a cluster an epoch is divided into buckets, each w
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,6 +20,8 @@ from headrace.connectors.checkpoint_store import CheckpointStore, has_offsets
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.runtime.fail_points import fail_point
+
+logger = logging.getLogger(__name__)
 
 _PREFIX = "headrace-"
 _BUCKETS = "buckets"
@@ -65,6 +68,7 @@ class TransactionalOutput:
         # Spark repeats the last batch after a stop between the commit in Kafka and its own: the same epoch with the same offsets, and so
         # the same records, which are in the topic already.
         if writer.is_written(epoch):
+            _log_repeated(self._topic, epoch)
             return
         producer = writer.producer
         producer.beginTransaction()
@@ -110,6 +114,7 @@ class BucketedOutput:
         name = f"{_PREFIX}{query_id}"
         names = [name] if buckets == 1 else [f"{name}-{bucket}" for bucket in range(buckets)]
         self._writers = [_Writer(session, name, topic, options, checkpoint) for name in names]
+        self._topic = topic
         java: Any = session._jvm
         listed = java.java.util.ArrayList()
         for name in names:
@@ -130,6 +135,7 @@ class BucketedOutput:
                     writer.close()
             self._is_checked = True
         if all(writer.is_written(epoch) for writer in self._writers):
+            _log_repeated(self._topic, epoch)
             return
         self._buckets.write(records._jdf, epoch)
         fail_point("after_sink_before_commit")
@@ -252,6 +258,11 @@ class _Writer:
 
     def _place(self) -> Any:
         return self._jvm.org.apache.kafka.common.TopicPartition(self._topic, 0)
+
+
+def _log_repeated(topic: str, epoch: int) -> None:
+    # A warning, since drivers log nothing below, and it comes only after a failure: it shows that a repetition was recognized.
+    logger.warning("batch %d is in topic %s already, and is not written again", epoch, topic)
 
 
 def _java_map(java: Any, options: Mapping[str, str]) -> Any:
