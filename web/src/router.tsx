@@ -8,6 +8,7 @@ import {
   type RouteComponent,
 } from "@tanstack/react-router";
 import { Frame } from "./frame";
+import { parseSearch, stringifySearch, texts } from "./search";
 import { PageFailure, PageLoading } from "./ui/page";
 
 const root = createRootRoute({ component: Frame, notFoundComponent: NotFound });
@@ -30,7 +31,7 @@ const queries = createRoute({
   path: "/queries",
   validateSearch: (search: Record<string, unknown>): QueriesSearch => ({
     ...texts(search, ["text", "state", "pool", "owner", "sort"]),
-    ...(search.ended === true ? { ended: true } : {}),
+    ...(String(search.ended) === "true" ? { ended: true } : {}),
   }),
   component: lazyRouteComponent(() => import("./features/queries/query-list-page"), "QueryListPage"),
 });
@@ -112,6 +113,8 @@ export const router = createRouter({
     resources,
     graphiql,
   ]),
+  parseSearch,
+  stringifySearch,
   defaultPreload: "intent",
   defaultPendingComponent: PageLoading as RouteComponent,
   defaultErrorComponent: PageFailure,
@@ -121,18 +124,6 @@ declare module "@tanstack/react-router" {
   interface Register {
     router: typeof router;
   }
-}
-
-/** The texts of an address under these names, without empty ones. */
-function texts<Name extends string>(
-  search: Record<string, unknown>,
-  names: readonly Name[],
-): { readonly [name in Name]?: string } {
-  const entries = names.map((name) => [name, search[name]] as const);
-  const given = entries.filter(([, value]) => typeof value === "string" || typeof value === "number");
-  return Object.fromEntries(
-    given.map(([name, value]) => [name, String(value)]).filter(([, text]) => text !== ""),
-  ) as { readonly [name in Name]?: string };
 }
 
 function Nothing() {
