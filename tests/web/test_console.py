@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from harness.kafka import KafkaClient
+from harness.patience import until
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
 from tests.web.browser import PATIENCE_MS, check, home_of, sign_in
@@ -187,3 +188,67 @@ def create_a_stream(page: Page, *, database: str) -> None:
     expect(dialog.get_by_label("The statement, which you may change")).to_have_value(re.compile("written"))
     dialog.get_by_role("button", name="Create it").click()
     expect(dialog).to_be_hidden()
+
+
+SHOP = """
+CREATE STORE {name} WITH ('type' = KAFKA, 'uris' = '{broker}', 'tls.disabled' = TRUE);
+CREATE DATABASE {name};
+USE DATABASE {name};
+CREATE STREAM orders (item VARCHAR, price BIGINT) WITH ('store' = '{name}', 'topic' = '{name}', 'value.format' = JSON);
+CREATE MATERIALIZED VIEW sold AS SELECT item, price FROM orders WITH ('starting.position' = 'earliest');
+"""
+
+
+@pytest.mark.prove
+def test_a_user_replaces_a_query_charts_its_view_and_sees_what_a_drop_takes_along(
+    page: Page, snap: Callable[[str], None], headrace_server: HeadraceProcess, kafka: KafkaClient, seed: str
+) -> None:
+    name = f"shop_{seed}"
+    kafka.create(name)
+    items = ("lamp", "chair", "lamp", "")
+    kafka.produce(name, [(None, json.dumps({"item": item, "price": 5})) for item in items])
+    door = RestDoor(headrace_server)
+    door.execute(SHOP.format(name=name, broker=kafka.bootstrap))
+    sink = f'\'"{name}"."public"."sold"\''
+    [[query]] = door.execute(f"SELECT id FROM deltastream.sys.queries WHERE sink_fqn = {sink}")
+    counted = f"SELECT COUNT(*) FROM {name}.public.sold;"
+    until(lambda: door.execute(counted) == [[str(len(items))]], "the rows of the view")
+    door.close()
+
+    page.goto(f"{home_of(headrace_server)}/queries/{query}")
+    sign_in(page, headrace_server.token)
+    page.get_by_role("button", name="Replace").click()
+    dialog = page.get_by_role("dialog")
+    select = dialog.get_by_label("The whole SELECT")
+    expect(select).to_have_value(re.compile("price"))
+    expect(dialog.get_by_role("button", name="Replace it")).to_be_disabled()
+    source = f"{name}.public.orders WITH ('starting.position' = 'earliest')"
+    select.fill(f"SELECT item, price FROM {source} WHERE item <> ''")
+    dialog.get_by_role("button", name="Explain the change").click()
+    expect(dialog.locator("pre")).to_contain_text("Replacement: compatible")
+    check(page, snap, "replace-1-explained")
+    dialog.get_by_role("button", name="Replace it").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_text("version 2", exact=True)).to_be_visible()
+
+    page.goto(f"{home_of(headrace_server)}/catalog/{name}/public/sold?tab=sample")
+    page.get_by_label("Query of the view").fill(f"SELECT item, COUNT(*) AS n FROM {name}.public.sold GROUP BY item;")
+    page.get_by_label("Run again every ten seconds").check()
+    page.get_by_role("button", name="Run", exact=True).click()
+    expect(page.get_by_role("grid", name="Sample").get_by_role("gridcell", name="2", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Chart").click()
+    expect(page.get_by_role("row", name="lamp 2")).to_be_visible()
+    check(page, snap, "replace-2-chart")
+
+    page.get_by_role("link", name="Lineage").first.click()
+    page.get_by_label("Find an entity, a relation or a query").fill(f"{name} orders stream")
+    page.get_by_role("region", name="Matches").get_by_role("button").first.click()
+    side = page.get_by_role("complementary", name="relation orders")
+    side.get_by_role("button", name="Drop").click()
+    impact = page.get_by_role("dialog").get_by_role("list")
+    expect(impact.get_by_role("listitem").filter(has_text="sold")).not_to_have_count(0)
+    check(page, snap, "replace-3-impact")
+    dialog.get_by_label("Type orders to confirm").fill("orders")
+    dialog.get_by_role("button", name=re.compile("Drop it and")).click()
+    expect(dialog).to_be_hidden()
+    expect(side).to_be_hidden()
