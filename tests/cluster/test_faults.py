@@ -15,8 +15,10 @@ import pytest
 from harness.kafka import KafkaClient
 from harness.outliving import OutlivingServer
 from harness.patience import until
+from harness.ports import free_port
 from harness.spark_cluster import SparkCluster
 from headrace.testing.door import RestDoor
+from headrace.testing.runner import StatementError
 from tests.cluster.workload import ClusterWorkload
 
 pytestmark = [
@@ -234,3 +236,35 @@ def test_nothing_is_lost_or_doubled_by_six_kinds_of_queries(
     scene.workload.producer.produce(AFTERWARDS, meanwhile=lambda: None)
     scene.workload.until_exact()
     scene.until_whole()
+
+
+def test_statements_that_fail_leave_running_queries_alone(scene: Scene) -> None:
+    """Each error comes within the time that it takes on an idle cluster, and no query restarts."""
+    scene.until_whole()
+    before = {query: scene.facts(query)["restarts"] for query in scene.workload.queries}
+
+    def refuse() -> None:
+        gone = f"spark://127.0.0.1:{free_port()}"
+        for statement, error in (
+            (
+                f"CREATE COMPUTE_POOL lost WITH ('compute_pool.master' = '{gone}')",
+                "57015: the Spark master does not answer",
+            ),
+            (
+                f"UPDATE COMPUTE_POOL far WITH ('compute_pool.master' = '{gone}')",
+                "3E004: the compute pool .far. runs",
+            ),
+            ("DROP COMPUTE_POOL far", "2BP01"),
+        ):
+            with pytest.raises(StatementError, match=error):
+                scene.door.execute(statement)
+        scene.door.execute(
+            f"CREATE COMPUTE_POOL large WITH ('compute_pool.master' = '{scene.cluster.master}', 'compute_pool.executors' = 9)"
+        )
+        until(lambda: "room for 2 executors" in str(scene.pool("large")[1]), lambda: str(scene.pool("large")))
+        scene.door.execute("DROP COMPUTE_POOL large")
+
+    scene.workload.producer.produce_during(refuse)
+    scene.workload.until_exact()
+    assert {query: scene.facts(query)["restarts"] for query in scene.workload.queries} == before
+    assert scene.is_whole(), scene.states()
