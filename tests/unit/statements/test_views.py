@@ -165,3 +165,14 @@ async def test_a_view_whose_rows_were_lost_has_a_table_in_an_adopted_directory(
         assert rows == {"v": [(1,)], "w": []}
         time.sleep(0.01)
         assert views.purge() == 1
+
+
+async def test_an_unreadable_plan_does_not_prevent_a_start_with_a_new_directory(
+    session: Session, tmp_path: Path
+) -> None:
+    await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW w AS SELECT n FROM orders")
+    assert made(session).plan == "{}"
+    written = {relation.name.name: relation.id for relation in session.catalog.relations()}
+    with closing(open_views(Settings(data_dir=tmp_path / "new"), owner="o")) as views:
+        create_lost(session.catalog, views)
+        assert views.apply(epoch(0, keys=(), view=written["w"]), batch([{"n": 1}]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
+
 from headrace.analyzer.views import retention_of
 from headrace.catalog.catalog import Catalog
 from headrace.engine.views.store import ViewStore
@@ -15,7 +17,12 @@ def create_lost(catalog: Catalog, views: ViewStore) -> None:
     """
     relations = {relation.id: relation for relation in catalog.relations()}
     for query in catalog.queries():
-        for step in SparkPlan.from_json(query.plan).sinks:
+        try:
+            sinks = SparkPlan.from_json(query.plan).sinks
+        except ValidationError:
+            # A plan that this release cannot read. Its query reports that, and the server starts.
+            continue
+        for step in sinks:
             if isinstance(step, WriteView) and step.view in relations:
                 retention_ms = retention_of(relations[step.view])
                 views.create(step.view, step.columns, step.key_columns, retention_ms=retention_ms)
