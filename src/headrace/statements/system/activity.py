@@ -22,12 +22,12 @@ from headrace.statements.system.relation import (
     ids_allowed,
     owned,
     system_relation,
+    visible_queries,
 )
 
 
 def _queries(run: Execution, conditions: Sequence[Condition]) -> Rows:
     chosen = ids_allowed(conditions, "id")
-    items = run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen)
     return [
         (
             item.id,
@@ -46,7 +46,7 @@ def _queries(run: Execution, conditions: Sequence[Condition]) -> Rows:
             item.sqlstate,
             item.restarts,
         )
-        for item in run.visible(items)
+        for item in visible_queries(run, chosen)
     ]
 
 
@@ -89,10 +89,9 @@ def _events(run: Execution, conditions: Sequence[Condition]) -> Rows:
     # One read for all queries: there may be thousands, since terminated queries stay.
     chosen = ids_allowed(conditions, "query_id")
     events = run.catalog.events_of_queries(chosen)
-    items = run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen)
     return (
         (query.id, time, state.value, message)
-        for query in run.visible(items)
+        for query in visible_queries(run, chosen)
         for time, state, message in events.get(query.id, ())
     )
 

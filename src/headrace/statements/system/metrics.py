@@ -11,7 +11,14 @@ from headrace.engine.metrics import BUCKET, OPERATOR, PHASE, SPLIT, STEP, Labels
 from headrace.engine.metrics_history import HISTORY
 from headrace.planner.view_reads import Condition
 from headrace.statements.base import Execution
-from headrace.statements.system.relation import Reference, Rows, always, ids_allowed, system_relation
+from headrace.statements.system.relation import (
+    Reference,
+    Rows,
+    always,
+    ids_allowed,
+    system_relation,
+    visible_queries,
+)
 
 _RELATIONS: dict[str, tuple[Labels, str]] = {
     "query_metrics": (
@@ -37,8 +44,7 @@ _RELATIONS: dict[str, tuple[Labels, str]] = {
 def _history(run: Execution, conditions: Sequence[Condition]) -> Rows:
     # A chart of one query needs its samples only: there are three thousand of each query.
     chosen = ids_allowed(conditions, "query_id")
-    items = run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen)
-    return run.services.engine.history.rows([query.id for query in run.visible(items)])
+    return run.services.engine.history.rows([query.id for query in visible_queries(run, chosen)])
 
 
 @system_relation(

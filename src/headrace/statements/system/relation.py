@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace.catalog.access import Privilege
-from headrace.catalog.objects import Relation, RelationKind, StoreFacts, UserFunction
+from headrace.catalog.objects import Query, Relation, RelationKind, StoreFacts, UserFunction
 from headrace.catalog.policy import Requirement, refusal
 from headrace.catalog.state import CatalogState
 from headrace.core.errors import InternalError
@@ -134,6 +134,11 @@ def ids_allowed(conditions: Sequence[Condition], column: str) -> frozenset[str] 
     """Return the ids that conditions on a column allow, without texts that no database can store; None if any is allowed."""
     chosen = equal_values(conditions, column)
     return chosen and frozenset(text for text in chosen if text.isascii() and text.isprintable())
+
+
+def visible_queries(run: Execution, chosen: frozenset[str] | None) -> list[Query]:
+    """Return the queries of these ids, or all for None, that the role sees."""
+    return run.visible(run.catalog.queries() if chosen is None else run.catalog.queries_of_ids(chosen))
 
 
 def system_relation_of(name: RelationName) -> SystemRelation | None:
