@@ -16,8 +16,6 @@ from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from headrace import __version__
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.identity import FILE as IDENTITY_FILE
@@ -48,6 +46,7 @@ from headrace.engine.views.backup import new_copy
 from headrace.engine.views.duckdb import DuckDbViews
 from headrace.engine.views.store import ViewStore
 from headrace.planner.physical import SparkPlan
+from headrace.planner.upgrades import UnreadablePlanError
 
 FORMAT = 1
 """Version of a backup's layout. A later release reads all earlier ones."""
@@ -205,7 +204,7 @@ def _views_of(query: Query) -> dict[str, Folder]:
     """Return the views that a query writes, as `views_of`; none for a plan that cannot be read."""
     try:
         return views_of(SparkPlan.from_json(query.plan))
-    except ValidationError:
+    except UnreadablePlanError:
         return {}
 
 

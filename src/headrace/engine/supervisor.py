@@ -18,7 +18,6 @@ from functools import partial
 from typing import TypeVar
 
 import structlog
-from pydantic import ValidationError
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import DesiredState, PoolIntent, Query, QueryState
@@ -578,18 +577,7 @@ class Supervisor:
                 raise
 
     def _start_message(self, query: Query) -> StartQuery:
-        try:
-            plan = placed_on(SparkPlan.from_json(query.plan), self._pools.target(query.compute_pool))
-        except ValidationError as error:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                f"the stored plan of the query is of another version of Headrace ({error.error_count()} "
-                "differences)",
-                hint=(
-                    "Another release created it. Run the query with that release, or TERMINATE it and "
-                    "create it again."
-                ),
-            ) from error
+        plan = placed_on(SparkPlan.from_json(query.plan), self._pools.target(query.compute_pool))
         return StartQuery(
             query_id=query.id,
             generation=query.generation,

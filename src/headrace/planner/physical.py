@@ -23,14 +23,14 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.core.internal_columns import DELETED, FOUND, PREFIX, ROW_TIME
 from headrace.core.names import EntityPath
 from headrace.formats.json import Json
 from headrace.formats.known import AnyFormat
 from headrace.planner.target import LOCAL, Target
-from headrace.planner.upgrades import upgraded
+from headrace.planner.upgrades import UnreadablePlanError, upgraded
 
 PLAN_VERSION: Literal[5] = 5
 
@@ -708,8 +708,11 @@ class SparkPlan(_Data):
 
     @staticmethod
     def from_json(text: str) -> SparkPlan:
-        """Read a stored plan of this or an earlier version; raises pydantic.ValidationError for an unknown version or step."""
-        return SparkPlan.model_validate(upgraded(json.loads(text)))
+        """Read a stored plan of this or an earlier version. Raises UnreadablePlanError for an unknown version or step."""
+        try:
+            return SparkPlan.model_validate(upgraded(json.loads(text)))
+        except ValidationError as error:
+            raise UnreadablePlanError(error.error_count()) from error
 
 
 def inputs_of(step: Step) -> tuple[str, ...]:

@@ -64,6 +64,17 @@ UPGRADES: Mapping[int, Upgrade] = {1: _to_2, 2: _to_3, 3: _to_4, 4: _to_5}
 """Plan version to the function that converts it to the next version."""
 
 
+class UnreadablePlanError(UserError):
+    """A stored plan of another release, 0A000. Whatever looks at all queries leaves out one with such a plan: its own start reports it."""
+
+    def __init__(self, differences: int) -> None:
+        super().__init__(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"the stored plan of the query is of another version of Headrace ({differences} differences)",
+            hint="Another release created it. Run the query with that release, or TERMINATE it and create it again.",
+        )
+
+
 STATE_LEFT_BEHIND: Mapping[int, frozenset[str]] = {1: frozenset({"temporal_join"})}
 """Plan version to the steps whose state this release cannot read, since its format has changed."""
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from pydantic import ValidationError
-
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import ComputePool, PoolIntent, Query
 from headrace.catalog.policy import Requirement
@@ -34,6 +32,7 @@ from headrace.engine.sizes import SIZES, memory_mb, pool_resources, refuse_beyon
 from headrace.planner.physical import SparkPlan
 from headrace.planner.placement import placed_on
 from headrace.planner.target import Target
+from headrace.planner.upgrades import UnreadablePlanError
 from headrace.sql.statements.compute_pool import (
     CreateComputePool,
     DescribeComputePool,
@@ -156,12 +155,11 @@ def _refuse_unplaced(queries: Iterable[Query], target: Target, statement: Update
     for query in queries:
         try:
             placed_on(SparkPlan.from_json(query.plan), target)
+        except UnreadablePlanError:
+            continue
         except UserError as error:
             message = f"the pool's query {query.name or query.id}: {error.message}"
             raise UserError(error.state, message, hint=error.hint, span=statement.name.span) from None
-        except ValidationError:
-            # Of another release; its start reports that.
-            continue
 
 
 def _check_place(pool: ComputePool, reader: PropertyReader, run: Execution) -> None:

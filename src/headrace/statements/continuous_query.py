@@ -56,6 +56,7 @@ from headrace.planner.sinks import (
     table_sink,
     view_sink,
 )
+from headrace.planner.upgrades import UnreadablePlanError
 from headrace.sql import parse
 from headrace.sql.ast import Select
 from headrace.sql.statements.application import Application
@@ -566,8 +567,11 @@ def _running(run: Execution, but: str = "") -> list[Flow]:
 
 
 def _flows(query: Query, run: Execution) -> list[Flow]:
-    """Return a flow for each existing sink of a query."""
-    plan, flows = SparkPlan.from_json(query.plan), []
+    """Return a flow for each existing sink of a query, none if its plan cannot be read: it does not run."""
+    try:
+        plan, flows = SparkPlan.from_json(query.plan), list[Flow]()
+    except UnreadablePlanError:
+        return []
     names = () if _reads_once(plan) else query.sources
     sources = [source for name in names if (source := run.catalog.relation(name)) is not None]
     for name, step in zip(query.sinks, plan.sinks, strict=True):

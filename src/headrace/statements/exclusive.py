@@ -10,6 +10,7 @@ from headrace.connectors.registry import connector
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.planner.physical import ReadRows, SparkPlan
+from headrace.planner.upgrades import UnreadablePlanError
 from headrace.statements.base import Execution
 
 
@@ -28,7 +29,11 @@ def refuse_shared(plan: SparkPlan, run: Execution, span: Span | None, *, of: Que
     for query in run.catalog.unfinished_queries() if readings else ():
         if of is not None and query.id == of.id:
             continue
-        shared = readings.keys() & set(exclusive_readings(SparkPlan.from_json(query.plan), run))
+        try:
+            other = SparkPlan.from_json(query.plan)
+        except UnreadablePlanError:
+            continue
+        shared = readings.keys() & set(exclusive_readings(other, run))
         if shared:
             known = run.knows(query)
             named = f"the query {query.name or query.id}" if known else "another query"

@@ -20,6 +20,7 @@ from headrace.engine.drivers import usable_pool
 from headrace.engine.metrics import QueryMetrics, Value, samples
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
+from headrace.planner.upgrades import UnreadablePlanError
 from headrace.sql.statements.query import DescribeQuery, ExplainWhy, RestartQuery, TerminateQuery
 from headrace.sql.statements.relation import StartRelation, StopRelation
 from headrace.statements.base import Execution, Outcome, Requirements, ddl, handles, moment_text, relation_ddl
@@ -204,7 +205,7 @@ def _message(query: Query, run: Execution) -> str | None:
 def _plan(query: Query) -> str:
     try:
         return explain_running(SparkPlan.from_json(query.plan))
-    except ValueError:
+    except UnreadablePlanError:
         return "was created by another version of Headrace, which this version cannot read"
 
 

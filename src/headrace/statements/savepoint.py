@@ -24,6 +24,7 @@ from headrace.engine.protocol import HOLD_S
 from headrace.engine.savepoints import Manifest
 from headrace.planner.explain import explain_running
 from headrace.planner.physical import SparkPlan
+from headrace.planner.upgrades import UnreadablePlanError
 from headrace.sql.statements.savepoint import (
     CreateSavepoint,
     DescribeSavepoint,
@@ -284,7 +285,7 @@ def _savepoint(
 def _plan(savepoint: Savepoint) -> str:
     try:
         return explain_running(SparkPlan.from_json(savepoint.plan))
-    except ValueError:
+    except UnreadablePlanError:
         return "was created by another version of Headrace, which this version cannot read"
 
 

@@ -167,6 +167,12 @@ async def test_a_view_whose_rows_were_lost_has_a_table_in_an_adopted_directory(
         assert views.purge() == 1
 
 
+async def test_a_query_with_an_unreadable_plan_stands_in_the_way_of_no_other(session: Session) -> None:
+    assert made(session).plan == "{}"
+    await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW w AS SELECT n FROM orders")
+    assert session.catalog.relation(RelationName("shop", "public", "w")) is not None
+
+
 async def test_an_unreadable_plan_does_not_prevent_a_start_with_a_new_directory(
     session: Session, tmp_path: Path
 ) -> None:

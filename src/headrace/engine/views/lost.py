@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
 from headrace.analyzer.views import retention_of
 from headrace.catalog.catalog import Catalog
 from headrace.engine.views.store import ViewStore
 from headrace.planner.physical import SparkPlan, WriteView
+from headrace.planner.upgrades import UnreadablePlanError
 
 
 def create_lost(catalog: Catalog, views: ViewStore) -> None:
@@ -19,8 +18,7 @@ def create_lost(catalog: Catalog, views: ViewStore) -> None:
     for query in catalog.queries():
         try:
             sinks = SparkPlan.from_json(query.plan).sinks
-        except ValidationError:
-            # A plan that this release cannot read. Its query reports that, and the server starts.
+        except UnreadablePlanError:
             continue
         for step in sinks:
             if isinstance(step, WriteView) and step.view in relations:

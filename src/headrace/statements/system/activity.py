@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pydantic import ValidationError
-
 from headrace.catalog.objects import ComputePool, Query, QueryVersion
 from headrace.core.names import path_text
 from headrace.core.schema import Column
@@ -13,6 +11,7 @@ from headrace.core.types import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR
 from headrace.engine.sizes import pool_resources
 from headrace.planner.explain import step_text
 from headrace.planner.physical import SparkPlan, SqlTransform, inputs_of
+from headrace.planner.upgrades import UnreadablePlanError
 from headrace.planner.view_reads import Condition
 from headrace.statements.base import Execution
 from headrace.statements.system.relation import (
@@ -149,8 +148,7 @@ def _plan_steps(run: Execution, conditions: Sequence[Condition]) -> Iterator[tup
             continue
         try:
             plan = SparkPlan.from_json(query.plan)
-        except ValidationError:
-            # Of another release: the state of the query reports it.
+        except UnreadablePlanError:
             continue
         for number, step in enumerate(plan.steps, 1):
             entity = getattr(step, "entity", None)
