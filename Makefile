@@ -77,7 +77,7 @@ types: environment
 	$(BIN)/lint-imports
 
 unit: environment
-	$(NICE) $(BIN)/pytest -q -n 2 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py --failures build/unit_failures.txt
+	$(NICE) $(BIN)/pytest -q -n 3 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py --failures build/unit_failures.txt
 
 # A JVM of a test lives for minutes. Its second compiler, which makes it fast for hours, was a quarter of a run's processor time. Without
 # that compiler the JVM has little room for code, and collects all garbage whenever it is full. A query that waits asks its broker 7 times

@@ -114,11 +114,17 @@ def registry() -> Registry:
     return Registry(address("registry")["server"])
 
 
-@pytest.fixture(scope="session", params=[16, 18], ids=lambda version: f"postgresql{version}")
+@pytest.fixture(
+    scope="session",
+    params=[
+        pytest.param(16, id="postgresql16", marks=pytest.mark.prove),
+        pytest.param(18, id="postgresql18"),
+    ],
+)
 def postgresql(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[PostgresServer]:
-    """Yield the oldest and the newest PostgreSQL of the tests."""
+    """Yield the newest PostgreSQL, and for `make prove` also the oldest one."""
     with PostgresServer(tmp_path_factory.mktemp("postgresql"), request.param) as server:
         yield server
 

@@ -94,6 +94,7 @@ def dbt(
         yield Dbt(process)
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("trusted")
 def test_what_a_model_needs_is_built_over_https(
     https_server: HeadraceProcess, kafka: KafkaClient, seed: str, tmp_path: Path

@@ -97,6 +97,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
         survivor.close()
 
 
+@pytest.mark.faults
 def test_a_window_on_arrival_time_is_the_same_after_a_kill_and_closes_without_another_row(
     kafka: KafkaClient, tmp_path: Path, topic: Callable[..., str], consumed: Callable[..., list[Pair]]
 ) -> None:

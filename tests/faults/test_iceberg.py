@@ -360,6 +360,7 @@ def test_a_stream_ends_where_its_place_in_the_table_is_gone(
     copies.expect("late", 2)
 
 
+@pytest.mark.faults
 def test_a_writer_fails_if_its_progress_is_unknown(
     door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str, headrace_server: HeadraceProcess
 ) -> None:

@@ -86,7 +86,8 @@ def answers(engines: Engines, engine: str, cases: Sequence[Case]) -> list[Cell]:
         return [answers(engines, engine, [case])[0] for case in cases]
 
 
-@pytest.mark.parametrize("engine", ["continuous", "snapshot"])
+# Each error is a query of its own.
+@pytest.mark.parametrize("engine", [pytest.param("continuous", marks=pytest.mark.prove), "snapshot"])
 def test_what_has_no_value_ends_a_query_with_the_same_error(
     corpus: tuple[Engines, list[Case]], engine: str
 ) -> None:

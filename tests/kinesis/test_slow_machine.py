@@ -13,7 +13,7 @@ from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, columns, plan, results
 from tests.kinesis.conftest import Store
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.prove]
 
 FIRST_IS_SLOW = """
 import pathlib, sys, time

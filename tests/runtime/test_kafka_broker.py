@@ -105,6 +105,7 @@ def test_a_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death is Linux's own")
+@pytest.mark.prove
 def test_a_broker_ends_when_its_guard_is_killed(tmp_path: Path) -> None:
     with KafkaBroker(tmp_path) as broker:
         (java,) = brokers_of(tmp_path)

@@ -36,7 +36,7 @@ from headrace.engine.checkpoints import copy_checkpoints
 from headrace.engine.savepoints import Savepoints
 from tests.unit.engine.test_checkpoint_copy import PLAN
 
-STAND_INS = ("s3", "s3_mock")
+STAND_INS = ("s3", pytest.param("s3_mock", marks=pytest.mark.prove))
 
 
 @pytest.fixture(params=STAND_INS)

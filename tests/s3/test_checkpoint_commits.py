@@ -59,7 +59,7 @@ session.stop()
 """
 
 
-@pytest.fixture(params=("s3", "s3_mock"))
+@pytest.fixture(params=("s3", pytest.param("s3_mock", marks=pytest.mark.prove)))
 def client(request: pytest.FixtureRequest) -> S3Client:
     stand_in: S3Client = request.getfixturevalue(request.param)
     return stand_in

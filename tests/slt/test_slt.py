@@ -41,7 +41,7 @@ POSTGRESQL = [Path(__file__).with_name(name) for name in ("postgresql.slt", "pos
 POSTGRESQL_TABLES = Path(__file__).with_name("postgresql_tables.slt")
 POSTGRESQL_LOOKUPS = Path(__file__).with_name("postgresql_lookups.slt")
 CLICKHOUSE = Path(__file__).with_name("clickhouse.slt")
-DATABRICKS = Path(__file__).with_name("databricks.slt")
+DATABRICKS = [Path(__file__).with_name(name) for name in ("databricks.slt", "databricks_tables.slt")]
 SNOWFLAKE = Path(__file__).with_name("snowflake.slt")
 EVERY_STORE = Path(__file__).with_name("every_store.slt")
 VIEWS = [
@@ -51,7 +51,7 @@ VIEWS = [
 ICEBERG = sorted(Path(__file__).parent.glob("iceberg*.slt"))
 FILES = sorted(
     set(Path(__file__).parent.glob("*.slt"))
-    - {*POSTGRESQL, POSTGRESQL_TABLES, POSTGRESQL_LOOKUPS, CLICKHOUSE, DATABRICKS, SNOWFLAKE, EVERY_STORE}
+    - {*POSTGRESQL, POSTGRESQL_TABLES, POSTGRESQL_LOOKUPS, CLICKHOUSE, *DATABRICKS, SNOWFLAKE, EVERY_STORE}
     - {*ICEBERG}
 )
 IN_PROCESS = [
@@ -239,7 +239,7 @@ def _servers(path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
     return servers
 
 
-# The oldest version gives what the newest gives, and `tests/postgresql` holds the parts against both.
+# The oldest version gives what the newest gives.
 @pytest.mark.parametrize("postgresql", [pytest.param(16, marks=pytest.mark.prove), 18], indirect=True)
 @pytest.mark.parametrize("path", POSTGRESQL, ids=lambda path: path.stem)
 def test_postgresql(
@@ -287,11 +287,8 @@ def test_clickhouse(
 @pytest.mark.xdist_group("views in clickhouse")
 @pytest.mark.parametrize(
     "path",
-    # The second file takes five minutes, most of them for queries that the store of views has no part in.
-    [
-        pytest.param(VIEWS[0], id="views"),
-        *(pytest.param(path, id=path.stem, marks=pytest.mark.prove) for path in VIEWS[1:]),
-    ],
+    # Minutes each, most of them for queries that the store of views has no part in; `tests/views` runs its promises over both stores.
+    [pytest.param(path, id=path.stem, marks=pytest.mark.prove) for path in VIEWS],
 )
 def test_views_in_clickhouse(
     path: Path, with_clickhouse: HeadraceProcess, kafka: KafkaClient, seed: str
@@ -303,7 +300,16 @@ def test_views_in_clickhouse(
     door.close()
 
 
+@pytest.mark.parametrize(
+    "path",
+    # The stand-in for a warehouse is a Spark of its own, so that each statement costs seconds.
+    [
+        pytest.param(DATABRICKS[0], id="databricks"),
+        pytest.param(DATABRICKS[1], id="databricks_tables", marks=pytest.mark.prove),
+    ],
+)
 def test_databricks(
+    path: Path,
     in_process: InProcessDoor,
     kafka: KafkaClient,
     databricks: Workspace,
@@ -316,7 +322,7 @@ def test_databricks(
     at = {"port": str(databricks.front.port), "token": TOKEN, "warehouse": WAREHOUSE}
     runner = Runner(in_process, kafka, seed=seed, keys=databricks.keys, **at)
     runner.databricks = databricks.execute
-    runner.run(DATABRICKS)
+    runner.run(path)
     appended = [text for text in databricks.front.statements if f"s{seed}`.`sold` (`id`" in text]
     assert {text.partition(" INTO")[0] for text in appended if not text.startswith("CREATE")} == {"COPY"}
 

@@ -127,6 +127,7 @@ def _run_writer(*arguments: object, **environment: str) -> int:
     ).returncode
 
 
+@pytest.mark.prove
 def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_before_it_commits(
     snowflake: SnowflakeServer,
     store: Store,

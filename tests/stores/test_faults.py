@@ -23,7 +23,17 @@ pytestmark = [
 
 
 @pytest.fixture(
-    params=[pytest.param(kind, marks=pytest.mark.xdist_group(GROUPS.get(kind, "stores"))) for kind in SINKS]
+    # The stand-in for a warehouse of Databricks is a Spark of its own: a minute each.
+    params=[
+        pytest.param(
+            kind,
+            marks=[
+                pytest.mark.xdist_group(GROUPS.get(kind, "stores")),
+                *([pytest.mark.prove] if kind == "databricks" else []),
+            ],
+        )
+        for kind in SINKS
+    ]
 )
 def sink(request: pytest.FixtureRequest, seed: str) -> Sink:
     made = SINKS[request.param](request.getfixturevalue(request.param), seed)

@@ -38,6 +38,7 @@ def test_a_replay_with_a_partition_an_hour_behind_counts_as_a_batch_does(lab: La
     assert dropped(query) == 0
 
 
+@pytest.mark.prove
 def test_without_the_extension_spark_loses_the_rows_of_the_same_replay(lab: Lab, seed: str) -> None:
     """The control: once Spark passes this as well, ours can go."""
     topic = f"control-{seed}"

@@ -63,6 +63,7 @@ def test_orders_flow_on_when_the_changelog_is_silent_and_meet_the_right_versions
     assert joined(lab, name) == expected
 
 
+@pytest.mark.prove
 def test_joins_chain_and_a_replay_meets_the_versions_of_a_batch(lab: Lab, seed: str) -> None:
     orders, prices, owners = f"o-{seed}", f"p-{seed}", f"w-{seed}"
     lab.kafka.create(orders, partitions=2)
