@@ -162,8 +162,8 @@ async def open_session(folder: Path, **settings: Any) -> AsyncIterator[Session]:
     for name, content in _stocked_files().items():
         (folder / name).touch(mode=0o600)
         (folder / name).write_bytes(content)
-    catalog = Catalog.open(folder)
     given = Settings(data_dir=folder, **settings)
+    catalog = Catalog.open(folder, scram=given.postgres_scram)
     engine = Engine(catalog, given)
     yield Session(catalog, engine, StatementService(Services(catalog, engine, given)))
     await engine.stop()

@@ -76,6 +76,7 @@ from headrace.catalog.queries import Use
 from headrace.catalog.query_versions import QueryVersions
 from headrace.catalog.removal import Removal, refuse_owner, removal
 from headrace.catalog.repository import Repository, change_owner, drop
+from headrace.catalog.scram import Verifiers
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.seeding import DEFAULT_COMPUTE_POOL, seed
 from headrace.catalog.state import CatalogState
@@ -100,7 +101,13 @@ class Catalog:
     """
 
     def __init__(
-        self, catalog_storage: storage.Storage, keys: KeySource, box: SecretBox, audit: AuditLog | None = None
+        self,
+        catalog_storage: storage.Storage,
+        keys: KeySource,
+        box: SecretBox,
+        audit: AuditLog | None = None,
+        *,
+        has_scram: bool = False,
     ) -> None:
         self._storage = catalog_storage
         self._keys = keys
@@ -121,6 +128,7 @@ class Catalog:
         self.versions = QueryVersions(catalog_storage, self._relations)
         self.worksheets = Worksheets(catalog_storage, lambda: self._box)
         self.pool_drivers = PoolDrivers(catalog_storage)
+        self.scram = Verifiers(catalog_storage, lambda: self._box, is_kept=has_scram)
         self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod
@@ -129,11 +137,13 @@ class Catalog:
         url: str | None = None,
         keys: KeySource | None = None,
         lease: Lease | None = None,
+        *,
+        scram: bool = False,
     ) -> Catalog:
         """Open the catalog of a data directory, or of the PostgreSQL database `url`; create or upgrade it if needed.
 
         `keys` defaults to the keys in the directory's file; if there are several, everything is sealed again with the first one.
-        `lease` is the claimed one of that database; without it, one is claimed.
+        `lease` is the claimed one of that database; without it, one is claimed. With `scram`, secrets get verifiers when they are set.
 
         Raises UserError 53000 while another server uses the database; 3D008 for a catalog that cannot be read, for a key that decrypts none
         of its secrets, and for a new catalog in the data directory of another one; ExternalError 57015 if the database does not answer.
@@ -160,7 +170,7 @@ class Catalog:
         except BaseException:
             catalog_storage.close()
             raise
-        catalog = Catalog(catalog_storage, source, box)
+        catalog = Catalog(catalog_storage, source, box, has_scram=scram)
         if len(secret_keys) > 1:
             catalog._seal_all(secret_keys)
         return catalog
@@ -281,7 +291,7 @@ class Catalog:
 
         Without `token`, the first start creates and returns a token; later starts return None.
         """
-        return principals.ensure_administrator(self._storage, token)
+        return principals.ensure_administrator(self._storage, token, self.scram.sealed)
 
     def authenticate(self, token: str) -> Principal | None:
         """Return the principal of a token. Only digests are stored and compared, so that timing reveals nothing of a token. Reads memory
@@ -311,7 +321,9 @@ class Catalog:
     def set_password(self, user: User, password: str) -> None:
         """Set a password and end the sessions that used the earlier password. Raises 3D008 if it is too short. Hashing is slow on
         purpose."""
-        principals.set_password(self._storage, user, passwords.hashed(password))
+        principals.set_password(
+            self._storage, user, passwords.hashed(password), self.scram.sealed(user.name, user.name, password)
+        )
 
     def set_default_role(self, user: str, role: str) -> None:
         """Set the default role of the user's sessions."""
@@ -339,7 +351,12 @@ class Catalog:
     def accept_invitation(self, code: str, password: str) -> User | None:
         """Create the user of an invitation and return it; None if the code is unknown or has expired. Raises 3D008 for a password that
         is too short."""
-        return principals.accept_invitation(self._storage, code, passwords.hashed(password))
+        return principals.accept_invitation(
+            self._storage,
+            code,
+            passwords.hashed(password),
+            lambda user: self.scram.sealed(user, user, password),
+        )
 
     def admit(self, name: str, roles: Mapping[str, bool], *, create: bool) -> single_sign_on.Admitted | None:
         """Return the user whom an identity provider has signed in, with the roles of the user's groups; None if there is no such user."""
@@ -352,14 +369,14 @@ class Catalog:
     def create_api_token(self, token: ApiToken) -> str:
         """Store a token and return its secret, which cannot be read again. Raises 42P09, or 3D001 if its role was dropped."""
         secret = principals.new_token()
-        principals.create_token(self._storage, token, secret)
+        principals.create_token(self._storage, token, secret, self.scram.sealed)
         return secret
 
     def renew_api_token(self, token: ApiToken) -> str:
         """Give a token a new secret and the expiry of `token`, and return the secret; the earlier secret and the tokens made with it
         end."""
         secret = principals.new_token()
-        principals.renew_token(self._storage, token, secret)
+        principals.renew_token(self._storage, token, secret, self.scram.sealed)
         return secret
 
     def drop_api_token(self, token: ApiToken) -> None:
@@ -741,6 +758,7 @@ class Catalog:
                 self._storage.execute(update(tables.objects).where(same).values(sealed=sealed))
             self.worksheets.seal_again()
             self._storage.put(replace(state, sealed=again))
+            self.scram.seal_again()
         self._keys.keep(keys[0])
 
     def _sealed(self, value: Store | SchemaRegistry | Secret | Alert) -> bytes:

@@ -531,7 +531,7 @@ class ComputePool:
 
 @dataclass(frozen=True)
 class User:
-    """A user who may sign in, with the directly granted roles. `password` is a hash, None without one.
+    """A user who may sign in, with the directly granted roles. `password` is a hash, None without one; `scram` its encrypted verifier.
 
     `defaults` are the ids of a new session's objects, by kind; an id may be of an object that was dropped since.
     """
@@ -542,6 +542,7 @@ class User:
     created_at: datetime.datetime
     password: str | None = field(default=None, repr=False)
     defaults: Mapping[str, str] = field(default_factory=dict)
+    scram: bytes | None = field(default=None, repr=False)
     id: str = field(default_factory=new_id, kw_only=True)
 
 
@@ -566,7 +567,8 @@ class Invitation:
 class ApiToken:
     """Credential of a program; the catalog stores only a digest. It has one `role` of its user, or all (None), until it expires.
 
-    `parent` is the id of the token that created it, and it expires with its parent. The names of a user's tokens are unique.
+    `parent` is the id of the token that created it, and it expires with its parent. The names of a user's tokens are unique. `scram` is the
+    token's encrypted verifier.
     """
 
     name: str
@@ -576,6 +578,7 @@ class ApiToken:
     updated_at: datetime.datetime
     expires_at: datetime.datetime | None = None
     parent: str | None = None
+    scram: bytes | None = field(default=None, repr=False)
     id: str = field(default_factory=new_id, kw_only=True)
 
     @property

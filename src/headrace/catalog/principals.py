@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,9 @@ from headrace.core.sqlstate import SqlState
 
 ADMINISTRATOR = "admin"
 ADMINISTRATOR_TOKEN = "administrator"  # noqa: S105 - its name
+Seal = Callable[[str, str, str], bytes | None]
+"""Returns the encrypted verifier of a secret, by the label to encrypt it for, the user's name and the secret; None without SCRAM."""
+
 PREFIX = "hrt_"
 """What a token begins with: whoever looks for leaked ones finds them by it."""
 
@@ -43,6 +46,7 @@ def read(storage: Storage) -> Members:
             moment(row["created_at"]),
             row["password"],
             json.loads(row["defaults"]),
+            row["scram"],
             id=row["id"],
         )
         for row in storage.rows(select(tables.users))
@@ -56,6 +60,7 @@ def read(storage: Storage) -> Members:
             moment(row["updated_at"]),
             moment(row["expires_at"]) if row["expires_at"] is not None else None,
             row["parent"],
+            row["scram"],
             id=row["id"],
         )
         for row in storage.rows(select(tables.tokens))
@@ -80,7 +85,7 @@ def seed(storage: Storage) -> None:
     _insert_user(storage, User(ADMINISTRATOR, BUILT_IN_ROLES, "sysadmin", moment(present())))
 
 
-def ensure_administrator(storage: Storage, token: str | None) -> str | None:
+def ensure_administrator(storage: Storage, token: str | None, seal: Seal) -> str | None:
     """See `Catalog.ensure_administrator`."""
     with storage.transaction():
         created = None
@@ -90,7 +95,7 @@ def ensure_administrator(storage: Storage, token: str | None) -> str | None:
             token = created = new_token()
         if ADMINISTRATOR not in storage.state.members.users:
             seed(storage)
-            _reread(storage)
+            reread(storage)
         now = moment(present())
         replacing = ApiToken(ADMINISTRATOR_TOKEN, ADMINISTRATOR, None, now, now)
         before = token_named(storage.state.members, ADMINISTRATOR_TOKEN, ADMINISTRATOR)
@@ -99,7 +104,7 @@ def ensure_administrator(storage: Storage, token: str | None) -> str | None:
             return None
         if before is not None:
             drop_token(storage, before)
-        create_token(storage, replacing, token)
+        create_token(storage, replacing, token, seal)
         return created
 
 
@@ -121,7 +126,7 @@ def digest(token: str) -> str:
 def authenticate(state: CatalogState, token: str) -> Principal | None:
     """Return the principal of a token, None for an unknown or expired one."""
     stored = state.members.tokens.get(digest(token))
-    return _principal(state, stored) if stored is not None else None
+    return principal_of(state, stored) if stored is not None else None
 
 
 def ended(state: CatalogState, principal: Principal) -> str | None:
@@ -133,13 +138,13 @@ def ended(state: CatalogState, principal: Principal) -> str | None:
         return "the API token was dropped"
     if stored.has_expired():
         return f"the API token {stored.name!r} has expired"
-    now = _principal(state, stored)
+    now = principal_of(state, stored)
     if now is None or not state.graph.roles_of(now) >= set(principal.roles):
         return f"the roles of the user {stored.user!r} were changed"
     return None
 
 
-def _principal(state: CatalogState, token: ApiToken) -> Principal | None:
+def principal_of(state: CatalogState, token: ApiToken) -> Principal | None:
     """Return the principal of a token, None if its user no longer holds the token's role."""
     user = state.members.users[token.user]
     holder = Principal(user.name, user.roles, user.default_role, token.id, credential=token.credential)
@@ -173,40 +178,48 @@ def create_invitation(storage: Storage, invitation: Invitation, code: str) -> No
             "expires_at": micros(invitation.expires_at),
         }
         storage.execute(insert(table).values(values))
-        _reread(storage)
+        reread(storage)
 
 
 def drop_invitation(storage: Storage, invitation: Invitation) -> None:
     """Withdraw an invitation: its code ends."""
     with storage.transaction():
         storage.execute(delete(tables.invitations).where(tables.invitations.c.id == invitation.id))
-        _reread(storage)
+        reread(storage)
 
 
-def accept_invitation(storage: Storage, code: str, password: str) -> User | None:
-    """Create the user of the invitation with that code, with the hash of a password, and return it; None for an unknown or expired code."""
+def accept_invitation(
+    storage: Storage, code: str, password: str, scram: Callable[[str], bytes | None]
+) -> User | None:
+    """Create the user of the invitation with that code, with the hash of a password, and return it; None for an unknown or expired code.
+    `scram` returns the encrypted verifier of the password of a user name."""
     with storage.transaction():
         invitation = storage.state.members.invitations.get(digest(code))
         if invitation is None or invitation.has_expired():
             return None
         drop_invitation(storage, invitation)
-        return create_user(
-            storage,
-            User(invitation.user, invitation.roles, invitation.default_role, moment(present()), password),
+        created = User(
+            invitation.user,
+            invitation.roles,
+            invitation.default_role,
+            moment(present()),
+            password,
+            scram=scram(invitation.user),
         )
+        return create_user(storage, created)
 
 
 def create_user(storage: Storage, user: User) -> User:
     """Store a user and return it."""
     with storage.transaction():
         _insert_user(storage, user)
-        _reread(storage)
+        reread(storage)
         return user
 
 
-def set_password(storage: Storage, user: User, password: str) -> None:
-    """Set the hash of a password; sessions that used the earlier password end."""
-    _change_user(storage, user.name, password=password)
+def set_password(storage: Storage, user: User, password: str, scram: bytes | None) -> None:
+    """Set the hash of a password and its encrypted verifier; sessions that used the earlier password end."""
+    _change_user(storage, user.name, password=password, scram=scram)
 
 
 def set_default_role(storage: Storage, name: str, role: str) -> None:
@@ -222,10 +235,10 @@ def set_defaults(storage: Storage, name: str, ids: Mapping[str, str | None]) -> 
         _change_user(storage, name, defaults=json.dumps(given))
 
 
-def _change_user(storage: Storage, name: str, **values: str) -> None:
+def _change_user(storage: Storage, name: str, **values: str | bytes | None) -> None:
     with storage.transaction():
         storage.execute(update(tables.users).where(tables.users.c.name == name).values(**values))
-        _reread(storage)
+        reread(storage)
 
 
 def drop_user(storage: Storage, user: User) -> None:
@@ -238,7 +251,7 @@ def drop_user(storage: Storage, user: User) -> None:
                 hint="Invite another administrator first.",
             )
         storage.execute(delete(tables.users).where(tables.users.c.name == user.name))
-        _reread(storage)
+        reread(storage)
 
 
 def _administrators(members: Members) -> set[str]:
@@ -254,7 +267,8 @@ def _administrators(members: Members) -> set[str]:
 
 
 def _insert_user(storage: Storage, user: User) -> None:
-    values = {"id": user.id, "name": user.name, "default_role": user.default_role, "password": user.password}
+    names = ("id", "name", "default_role", "password", "scram")
+    values = {name: getattr(user, name) for name in names}
     storage.execute(insert(tables.users).values(**values, created_at=micros(user.created_at)))
     for role in user.roles:
         values = {"user_id": user.id, "role_id": storage.state.role_id(role)}
@@ -280,8 +294,8 @@ def token_named(members: Members, name: str, user: str) -> ApiToken | None:
     )
 
 
-def create_token(storage: Storage, token: ApiToken, secret: str) -> None:
-    """Raises UserError 42P09 when the user has a token of that name."""
+def create_token(storage: Storage, token: ApiToken, secret: str, seal: Seal) -> None:
+    """Store a token. Raises UserError 42P09 when the user has a token of that name."""
     with storage.transaction():
         if token_named(storage.state.members, token.name, token.user) is not None:
             raise UserError(
@@ -298,32 +312,37 @@ def create_token(storage: Storage, token: ApiToken, secret: str) -> None:
         }
         storage.execute(
             insert(tables.tokens).values(
-                **values, created_at=micros(token.created_at), **_changing(token, secret)
+                **values, created_at=micros(token.created_at), **_changing(token, secret, seal)
             )
         )
-        _reread(storage)
+        reread(storage)
 
 
-def renew_token(storage: Storage, token: ApiToken, secret: str) -> None:
+def renew_token(storage: Storage, token: ApiToken, secret: str, seal: Seal) -> None:
     """Give a token a new secret and the expiry of `token`; the earlier secret and the tokens made with it end."""
     with storage.transaction():
         known = tables.tokens.c.id == token.id
         storage.execute(delete(tables.tokens).where(tables.tokens.c.parent == token.id))
-        storage.execute(update(tables.tokens).where(known).values(_changing(token, secret)))
-        _reread(storage)
+        storage.execute(update(tables.tokens).where(known).values(_changing(token, secret, seal)))
+        reread(storage)
 
 
 def drop_token(storage: Storage, token: ApiToken) -> None:
     """Drop a token with the tokens made with it; their sessions end."""
     with storage.transaction():
         storage.execute(delete(tables.tokens).where(tables.tokens.c.id == token.id))
-        _reread(storage)
+        reread(storage)
 
 
-def _changing(token: ApiToken, secret: str) -> dict[str, Any]:
+def _changing(token: ApiToken, secret: str, seal: Seal) -> dict[str, Any]:
     end = micros(token.expires_at) if token.expires_at is not None else None
-    return {"digest": digest(secret), "updated_at": micros(token.updated_at), "expires_at": end}
+    return {
+        "digest": digest(secret),
+        "updated_at": micros(token.updated_at),
+        "expires_at": end,
+        "scram": seal(token.id, token.user, secret),
+    }
 
 
-def _reread(storage: Storage) -> None:
+def reread(storage: Storage) -> None:
     storage.put(replace(storage.state, members=read(storage)))

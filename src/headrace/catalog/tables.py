@@ -68,6 +68,8 @@ users = Table(
     Column("created_at", BigInteger, nullable=False, server_default="0"),
     # An Argon2id hash; None for who cannot sign in with one.
     Column("password", String),
+    # The password's verifier for SCRAM, encrypted; None for a password that was set while the server did not offer SCRAM.
+    Column("scram", LargeBinary),
     Column("defaults", Text, nullable=False, server_default="{}"),
 )
 
@@ -135,6 +137,8 @@ tokens = Table(
     Column("parent", ForeignKey("tokens.id", ondelete="CASCADE"), index=True),
     *_times(),
     Column("expires_at", BigInteger),
+    # As of `users`.
+    Column("scram", LargeBinary),
     Index("tokens_name", "user_id", "name", unique=True),
 )
 

@@ -222,6 +222,13 @@ class Settings(BaseSettings):
             "there is no such port. An address other than loopback requires TLS."
         ),
     )
+    postgres_scram: bool = Field(
+        False,
+        description=(
+            "Let clients of that port sign in by SCRAM-SHA-256, so that they send no password. Passwords and API tokens that were set "
+            "without this setting do not work at the port then: set or renew them."
+        ),
+    )
     tls_cert: Path | None = Field(
         None,
         description=(

@@ -10,6 +10,7 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.audit import AuditEntry
 from headrace.catalog.changes import Change
 from headrace.catalog.objects import ApiToken, Principal, Relation, User
+from headrace.catalog.scram import Verifiers
 from headrace.catalog.single_sign_on import Admitted
 from headrace.catalog.state import CatalogState
 from headrace.catalog.worksheets import Saved, WorksheetContent
@@ -204,7 +205,9 @@ class CatalogReader(Protocol):
 
 
 class Accounts(Protocol):
-    """Users who may sign in to the page."""
+    """Users who may sign in to the page. `scram` has their verifiers, from memory."""
+
+    scram: Verifiers
 
     def user(self, name: str) -> User | None:
         """Return the user of that name, or None; from memory."""

@@ -73,11 +73,15 @@ class Attempts:
         if wait_s > 0:
             raise TooManyAttemptsError(wait_s, user)
 
+    def keys(self, name: str, address: str | None) -> dict[str, int]:
+        """Return what an attempt with a user's name counts for, with how many failures are free."""
+        return {f"user {name}": FREE_OF_USER, f"address {address or ''}": FREE_OF_ADDRESS}
+
     async def matches(
         self, named: Callable[[str], User | None], name: str, password: str, address: str | None
     ) -> User | None:
         """Return the user with that name and password, None if either is wrong. Raises TooManyAttemptsError."""
-        keys = {f"user {name}": FREE_OF_USER, f"address {address or ''}": FREE_OF_ADDRESS}
+        keys = self.keys(name, address)
         async with self.hashing:
             user = named(name)
             # Not before: of many guesses at once all would pass.

@@ -57,7 +57,11 @@ def build(settings: Settings, *, broker: str | None = None, lease: Lease | None 
     check_listener(settings)
     url = settings.catalog_url
     catalog = Catalog.open(
-        settings.data_dir, url.get_secret_value() if url else None, keys_of(settings), lease
+        settings.data_dir,
+        url.get_secret_value() if url else None,
+        keys_of(settings),
+        lease,
+        scram=settings.postgres_scram,
     )
     try:
         bind(catalog, settings.durable_dir, adopt=settings.adopt_data_dir)

@@ -85,7 +85,7 @@ def serving(
     ready, over = threading.Event(), asyncio.Event()
 
     async def serve() -> None:
-        async with open_session(folder) as session:
+        async with open_session(folder, postgres_scram=settings.get("postgres_scram", False)) as session:
             _prepare(session)
             audited: list[AuditEntry] = []
             parts = ServerParts(

@@ -22,7 +22,7 @@ from headrace.server.connections import BACKLOG, HEADER_TIMEOUT_S, Connections
 from headrace.server.metrics import Metrics
 from headrace.server.ports import BoundedRunner, ServerParts
 from headrace.server.postgres import messages
-from headrace.server.postgres.authentication import SignedIn, signed_in
+from headrace.server.postgres.authentication import SignedIn, signed_in, signed_in_by_proof
 from headrace.server.postgres.connection import Connection, as_response
 from headrace.server.postgres.dispatch import Dispatch
 from headrace.server.postgres.errors import FatalError, PostgresError, protocol_violation
@@ -170,10 +170,14 @@ class PostgresDoor:
         user_name = parameters.get("user", "")
         if not user_name:
             raise FatalError("28000", "expected the name of a user, found none")
-        wire.write(messages.CLEARTEXT_PASSWORD)
-        await wire.flush()
+        accounts = self._parts.accounts if self._parts.settings.postgres_scram else None
         try:
-            user = await signed_in(self._parts, user_name, await _password(wire), wire.address)
+            if accounts is not None:
+                user = await signed_in_by_proof(self._parts, accounts, user_name, wire)
+            else:
+                wire.write(messages.CLEARTEXT_PASSWORD)
+                await wire.flush()
+                user = await signed_in(self._parts, user_name, await _password(wire), wire.address)
         except FatalError:
             self._metrics.refused()
             log.warning("authentication_failed", client=wire.address, path="postgres")

@@ -91,9 +91,16 @@ def zero_ended(*texts: str) -> bytes:
 
 CLEARTEXT_PASSWORD = message(b"R", _INT32.pack(3))
 AUTHENTICATED = message(b"R", _INT32.pack(0))
+SASL, SASL_CONTINUE, SASL_FINAL = 10, 11, 12
+"""Codes of the messages of a sign-in by SASL."""
 COPY_DONE = message(b"c")
 PARSED, BOUND, CLOSED = message(b"1"), message(b"2"), message(b"3")
 NO_DATA, SUSPENDED, EMPTY_QUERY = message(b"n"), message(b"s"), message(b"I")
+
+
+def sasl(content: bytes, code: int) -> bytes:
+    """Return a message of a sign-in by SASL."""
+    return message(b"R", _INT32.pack(code) + content)
 
 
 def older_protocol(options: Iterable[str]) -> bytes:
