@@ -510,7 +510,11 @@ class Settings(BaseSettings):
         ge=1,
         description="Most fields that a document of GraphQL may request, those of each row counted.",
     )
-    graphql_page_rows_max: int = Field(1000, ge=1, description="Most rows in a page or an event of GraphQL.")
+    graphql_page_rows_max: int = Field(
+        1000,
+        ge=250,
+        description="Most rows in a page or an event of GraphQL. The console's lists request 250 at once.",
+    )
     graphql_introspection: bool = Field(
         True,
         description="Whether clients may ask for the schema of GraphQL, which the documentation contains too.",

@@ -80,7 +80,7 @@ def _refuse_later(snapshot: ViewSnapshot, part: Path, query: Query) -> None:
             SqlState.RELATION_NOT_READY,
             f"a view of the query {query.id} contains a batch that its checkpoint does not: the query was stopped during that batch, or "
             "started again meanwhile",
-            hint=f"RESTART QUERY {query.id}; if it does not run, and repeat the statement while it runs.",
+            hint=f"Repeat the statement while the query runs: RESTART QUERY {query.id}; starts one that does not.",
         )
 
 
