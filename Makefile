@@ -89,7 +89,8 @@ WORKERS ?= 4
 
 # The checks use what the suite leaves of the processors. Their output comes at the end, in one piece. All failures come after it: of a run
 # elsewhere, often nothing but the end is kept.
-test: setup archive browser ## Every check and every test: real Spark, real Kafka, real browser; WORKERS=2 for a machine with little memory
+test: ## Every check and every test: real Spark, real Kafka, real browser; WORKERS=2 for a machine with little memory
+	@$(MAKE) --no-print-directory -j 2 setup archive browser
 	@mkdir -p build; $(MAKE) --no-print-directory --keep-going -j 2 --output-sync=target checks > build/checks.log 2>&1 & checks=$$!; \
 	trap 'kill $$checks' INT TERM; \
 	$(MAKE) --no-print-directory suite; suite=$$?; \
