@@ -189,7 +189,8 @@ def resolved(statement: ReplaceRelation, run: Execution) -> CreateRelationAs | R
     """Return the statement that CREATE OR REPLACE stands for: the creation of a relation that the role does not see, or the replacement of
     the query that created it.
 
-    Raises UserError 3D020 for a relation of another kind, 3D019 for one that was not created by a query, 0A000 for other properties.
+    Raises UserError 3D020 for a relation of another kind, 3D019 for one that was not created by a query, 0A000 for one that an application
+    created, and for other properties.
     """
     create = statement.create
     relation = run.catalog.relation(run.relation_name(create.name))
@@ -204,6 +205,7 @@ def resolved(statement: ReplaceRelation, run: Execution) -> CreateRelationAs | R
             hint="DROP it first, or choose another name.",
             span=create.name.span,
         )
+    _refuse_kind(creators[-1], create.name.span)
     _refuse_other_properties(create, creators[-1])
     reference = QualifiedName((Identifier(creators[-1].id, create.name.span),))
     return ReplaceQuery(statement.span, statement.text, reference, create.select)
@@ -256,8 +258,11 @@ def _refuse_kind(query: Query, span: Span | None) -> None:
     if query.kind is QueryKind.APPLICATION:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "the query of an application cannot be replaced yet",
-            hint="TERMINATE it, and create it again under another name.",
+            "the query of an application cannot be replaced",
+            hint=(
+                "Nothing was changed. TERMINATE QUERY … WITH SAVEPOINT s ends it; an application with the changed statement continues "
+                "from there: END APPLICATION WITH ('resume.from.savepoint' = s)."
+            ),
             span=span,
         )
 

@@ -277,3 +277,22 @@ async def test_explain_says_what_is_shared(session: Session) -> None:
         "Virtual: stream virtual.public.big, which is part of each query that reads it\n"
     )
     assert session.catalog.queries() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER QUERY pv AS SELECT n FROM shop.public.orders",
+        "EXPLAIN ALTER QUERY pv AS SELECT n FROM shop.public.orders",
+        "CREATE OR REPLACE MATERIALIZED VIEW shop.public.seen AS SELECT n AS amount FROM shop.public.orders",
+    ],
+)
+async def test_the_query_of_an_application_is_not_replaced_and_the_error_names_the_way(
+    session: Session, text: str
+) -> None:
+    await session.run(BOTH)
+    error = await refused(session, text)
+    assert error.state is SqlState.FEATURE_NOT_SUPPORTED
+    assert error.span is not None
+    assert "WITH SAVEPOINT" in str(error.hint)
+    assert "resume.from.savepoint" in str(error.hint)
