@@ -7,7 +7,7 @@ read and write on Spark are in the folder's `spark` module: see `connectors.stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -344,6 +344,7 @@ class StoreDescriptor:
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
     machine, or were never tested elsewhere.
+    `tested_unasked`: the server may test stores in use by itself. Not if a test costs money, as it does where it wakes a warehouse.
     `remote_checkpoints`: where tasks may run if the checkpoint of a query over its entities is in S3. What the query keeps beside is there
     too. `driver`: its sink lets tasks write files that the driver sends, so that they run on the driver's machine. None: never tested.
     `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
@@ -356,6 +357,7 @@ class StoreDescriptor:
     test: Callable[[Mapping[str, str]], None]
     path: Callable[[PropertyReader, str], EntityPath]
     remote_checkpoints: Literal["everywhere", "driver"] | None
+    tested_unasked: bool
     layout: Mapping[str, PropertySpec[int]] = field(default_factory=dict)
     pattern: Callable[[EntityPath], EntityPattern | None] = one_entity
     record_source: RecordSource | None = None
@@ -381,6 +383,13 @@ class StoreDescriptor:
     client_label: str | None = None
     on_clusters: Literal["java", "python"] | None = None
     dataset_namespace: Callable[[Mapping[str, str]], str] | None = None
+
+    def addresses(self, store: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield name and value of the properties of a store that contain addresses."""
+        secrets = {spec.name for spec in self.properties if spec.secret}
+        for name, text in store.items():
+            if name == "uris" or ("://" in text and name not in secrets):
+                yield name, text
 
     @property
     def source(self) -> RecordSource | RowSource | None:

@@ -213,6 +213,7 @@ KAFKA = StoreDescriptor(
     pattern=pattern,
     on_clusters="java",
     remote_checkpoints="everywhere",
+    tested_unasked=True,
     dataset_namespace=lambda properties: f"kafka://{properties['uris'].partition(',')[0]}",
     record_source=RecordSource(
         metadata=Struct(

@@ -254,4 +254,5 @@ KINESIS = StoreDescriptor(
     sampler=_streams,
     on_clusters="python",
     remote_checkpoints="everywhere",
+    tested_unasked=True,
 )

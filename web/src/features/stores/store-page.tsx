@@ -13,6 +13,7 @@ import { Tabs } from "../../ui/tabs";
 import { NewEntityDialog } from "./entity-dialogs";
 import { EntityLayout } from "./entity-layout";
 import { MessageBrowser } from "./message-browser";
+import { StoreFacts } from "./store-facts";
 import { useStoreProperties } from "./use-store-properties";
 
 const route = getRouteApi("/stores/$store");
@@ -37,6 +38,7 @@ export function StorePage() {
       title={store}
       above={<Link to="/stores">Stores</Link>}
       isFixed
+      facts={<StoreFacts store={store} />}
       actions={
         properties.length === 0 ? undefined : (
           <ActionButton refusal={refusal} onClick={() => setCreating(true)}>
