@@ -97,6 +97,8 @@ def test_a_user_makes_a_store_a_topic_and_a_changelog_by_clicks_and_sees_what_a_
     write_the_first_record(page, topic)
     read_its_bytes(page, snap)
     create_a_changelog(page, snap, headrace_server, database=database)
+    page.goto(f"{home}/catalog/{database}/public/users")
+    describe_it(page, snap)
     page.goto(f"{home}/lineage?text={database}")
     see_what_a_drop_takes_along(page, snap)
 
@@ -177,6 +179,18 @@ def create_a_changelog(
     expect(dialog).to_be_hidden()
     door.execute(f"CREATE VIEW {database}.public.northern AS SELECT userid FROM {database}.public.users;")
     door.close()
+
+
+def describe_it(page: Page, snap: Callable[[str], None]) -> None:
+    """A description, which the page shows at once."""
+    page.get_by_role("button", name="Describe").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Save it")).to_be_disabled()
+    dialog.get_by_label("Description").fill("Everybody's region")
+    check(page, snap, "clicks-5-describe")
+    dialog.get_by_role("button", name="Save it").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_text("Everybody's region")).to_be_visible()
 
 
 def see_what_a_drop_takes_along(page: Page, snap: Callable[[str], None]) -> None:
