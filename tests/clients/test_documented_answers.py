@@ -23,6 +23,7 @@ WITH_A_BROKER = {
     "CreateEntity": "CREATE ENTITY e_{seed} WITH ('topic.partitions' = 1)",
     "UpdateEntity": "UPDATE ENTITY e_{seed} WITH ('topic.partitions' = 1)",
     "DescribeEntity": "DESCRIBE ENTITY e_{seed}",
+    "ListPartitions": "LIST PARTITIONS IN e_{seed}",
     "InsertIntoEntity": "INSERT INTO ENTITY e_{seed} VALUE('{{}}')",
     "PrintEntity": "PRINT ENTITY e_{seed}",
     "CreateRelation": "CREATE STREAM s (n BIGINT) WITH ('topic' = 'e_{seed}', 'value.format' = JSON)",

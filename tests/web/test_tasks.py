@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -89,6 +90,21 @@ def test_a_user_makes_a_store_a_topic_and_a_changelog_by_clicks_and_sees_what_a_
     home = home_of(headrace_server)
     page.goto(f"{home}/stores")
     sign_in(page, headrace_server.token)
+    create_a_store(page, aws, store)
+    expect(page.get_by_text(re.compile("last test .*, [0-9.]+ m?s"))).to_be_visible()
+    page.get_by_role("button", name="Test it now").click()
+    expect(page.get_by_text("last test now")).to_be_visible()
+    write_the_first_record(page, topic)
+    read_its_bytes(page, snap)
+    create_a_changelog(page, snap, headrace_server, database=database)
+    page.goto(f"{home}/catalog/{database}/public/users")
+    describe_it(page, snap)
+    page.goto(f"{home}/lineage?text={database}")
+    see_what_a_drop_takes_along(page, snap)
+
+
+def create_a_store(page: Page, aws: MotoServer, store: str) -> None:
+    """A store of type KINESIS by the form."""
     page.get_by_role("button", name="New store").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label(re.compile("^Type")).select_option("KINESIS")
@@ -104,7 +120,11 @@ def test_a_user_makes_a_store_a_topic_and_a_changelog_by_clicks_and_sees_what_a_
     dialog.get_by_role("button", name="Test and create").click()
     expect(page).to_have_url(re.compile(f"/stores/{store}$"))
 
+
+def write_the_first_record(page: Page, topic: str) -> None:
+    """A topic by the form, and its first record by another one."""
     page.get_by_role("button", name="New entity").click()
+    dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name", exact=True).fill(topic)
     dialog.get_by_label("kinesis.shards").fill("1")
     dialog.get_by_role("button", name="Create it").click()
@@ -114,9 +134,25 @@ def test_a_user_makes_a_store_a_topic_and_a_changelog_by_clicks_and_sees_what_a_
     dialog.get_by_label("Value").fill('{"userid": "u1", "region": "north", "at": 5}')
     dialog.get_by_role("button", name="Write the record").click()
     expect(dialog).to_be_hidden()
-    create_a_changelog(page, snap, headrace_server, database=database)
-    page.goto(f"{home}/lineage?text={database}")
-    see_what_a_drop_takes_along(page, snap)
+
+
+def read_its_bytes(page: Page, snap: Callable[[str], None]) -> None:
+    """The record in the format that the user chooses, and the shard that contains it."""
+    expect(page.get_by_text("Read shows the records")).to_be_visible()
+    page.get_by_label("Value as").select_option("base64")
+    page.get_by_role("button", name="Read", exact=True).click()
+    text = b64encode(b'{"userid": "u1", "region": "north", "at": 5}').decode()
+    expect(page.get_by_role("gridcell", name=text)).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_label("Start at").get_by_role("option")).to_have_text(
+        ["the first record", "now", "a time"]
+    )
+    check(page, snap, "clicks-3-bytes")
+    page.get_by_role("tab", name="Partitions and settings").click()
+    expect(page.get_by_role("region", name="Partitions").get_by_role("row")).to_have_count(2)
+    expect(page.get_by_role("region", name="Settings")).to_contain_text("retention.hours")
+    check(page, snap, "clicks-4-layout")
+    page.get_by_role("tab", name="Records").click()
 
 
 def create_a_changelog(
@@ -143,6 +179,18 @@ def create_a_changelog(
     expect(dialog).to_be_hidden()
     door.execute(f"CREATE VIEW {database}.public.northern AS SELECT userid FROM {database}.public.users;")
     door.close()
+
+
+def describe_it(page: Page, snap: Callable[[str], None]) -> None:
+    """A description, which the page shows at once."""
+    page.get_by_role("button", name="Describe").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Save it")).to_be_disabled()
+    dialog.get_by_label("Description").fill("Everybody's region")
+    check(page, snap, "clicks-5-describe")
+    dialog.get_by_role("button", name="Save it").click()
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_text("Everybody's region")).to_be_visible()
 
 
 def see_what_a_drop_takes_along(page: Page, snap: Callable[[str], None]) -> None:

@@ -116,6 +116,29 @@ PRINT_DETAILS = PropertySpec(
     "`partition`, `offset`, `timestamp` and `headers` as columns, in place of `metadata`; may be written without a value",
     default="FALSE",
 )
+PRINT_NEWEST = PropertySpec(
+    "print.newest",
+    number(1, 10_000, "a whole number from 1 to 10000"),
+    Scope.PRINT,
+    "in place of a starting position: the newest records that exist, at most so many, by time; then the result ends",
+    default="none",
+)
+_PRINT_FORMATS = choice("text", "base64", "registry")
+PRINT_KEY_FORMAT = PropertySpec(
+    "print.key.format",
+    _PRINT_FORMATS,
+    Scope.PRINT,
+    "same as `print.value.format`, for the keys",
+    default="text",
+)
+PRINT_VALUE_FORMAT = PropertySpec(
+    "print.value.format",
+    _PRINT_FORMATS,
+    Scope.PRINT,
+    "`text`: as it is, or as base64 if it is not UTF-8; `base64`: always as base64; `registry`: Avro, Protobuf or JSON that refers to a "
+    "schema of the store's schema registry, as JSON",
+    default="text",
+)
 RECORD_KEY = PropertySpec("key", TEXT, Scope.RECORD, "the record key as text", default="none")
 
 # --- relations and sinks

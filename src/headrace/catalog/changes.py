@@ -16,8 +16,9 @@ from headrace.catalog.kinds.query import QUERY
 from headrace.catalog.state import CatalogState
 
 GRANTS = "grants"
-CHANGE_KINDS = (*sorted((*(spec.plural for spec in KINDS), QUERY.plural)), GRANTS)
-"""The kinds of changes, named as the system relations whose rows change."""
+LIVE_QUERIES = "live_queries"
+CHANGE_KINDS = (*sorted((*(spec.plural for spec in KINDS), QUERY.plural)), GRANTS, LIVE_QUERIES)
+"""The kinds of changes, named as the system relations whose rows change. Live queries are no objects: an engine reports their changes."""
 
 
 class Action(Enum):

@@ -7,7 +7,7 @@ read and write on Spark are in the folder's `spark` module: see `connectors.stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -42,7 +42,8 @@ class EntityDescription:
 class PrintedRecord:
     """A record of an entity as text (undecodable bytes as base64).
 
-    `metadata` is its position in words. Stores with `print_positions` set the other fields too; `headers` is a JSON object.
+    `metadata` is its position in words. Stores with `print_positions` set the other fields too; `headers` is a JSON object. Stores with
+    `print_formats` set `key_bytes` and `value_bytes`.
     """
 
     key: Cell
@@ -52,6 +53,8 @@ class PrintedRecord:
     offset: str | None = None
     timestamp_ms: int | None = None
     headers: str | None = None
+    key_bytes: bytes | None = None
+    value_bytes: bytes | None = None
 
 
 TakeOptions = Callable[[PropertyReader], dict[str, str]]
@@ -228,6 +231,7 @@ class RowInserter(Protocol):
 class PrintStart:
     """Start of printing: `at` is the start of the entity, the time of the call, or a time in milliseconds since 1970.
 
+    `newest`: in place of `at`, the newest records at the time of the call, at most so many, which are all that is printed.
     `options` is the result of `StoreDescriptor.print_options`. `partitions` are the numbers of the printed partitions or shards; None: all.
     With `declared_entities`, options and columns are those of the stream that declares the entity.
     """
@@ -236,6 +240,7 @@ class PrintStart:
     options: Mapping[str, str] = field(default_factory=dict)
     partitions: frozenset[int] | None = None
     columns: tuple[Column, ...] = ()
+    newest: int | None = None
 
     def refuse_missing(self, present: Iterable[int]) -> None:
         """Raise UserError 3D008 for a partition that the entity does not have."""
@@ -252,6 +257,28 @@ def no_partition(number: int, present: Sequence[int]) -> UserError:
         f"the entity has no partition {number}",
         hint=f"Its partitions are {', '.join(map(str, present[:10]))}{', …' if len(present) > 10 else ''}.",
     )
+
+
+@dataclass(frozen=True)
+class PartitionDescription:
+    """A partition or shard: the positions of its first record and of its end, as the store writes them, and what else the store reports.
+
+    `end` is None for a part that records are still added to, if the store does not report its end.
+    """
+
+    number: int
+    start: str | None
+    end: str | None
+    records: int | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+class PartitionAdmin(Protocol):
+    """Facet of a store whose entities consist of partitions."""
+
+    def list_partitions(self, store: Mapping[str, str], path: EntityPath) -> list[PartitionDescription]:
+        """Return the partitions by number. Raises UserError 3D007 when there is no such entity."""
+        ...
 
 
 class Printer(Protocol):
@@ -310,12 +337,14 @@ class StoreDescriptor:
     properties that identify a relation's entity; the default is the relation's name in lower case. `layout` are the properties for the
     numbers of an entity's parts: a query's new entity takes them from its leftmost source, or they are required.
     `pattern` returns the pattern of a relation's path; None if the path is a single entity.
-    `print_positions`: printed records have a partition, an offset and a time.
+    `print_positions`: printed records have a partition, an offset and a time. `print_formats`: they have bytes, which a format reads.
+    `print_newest`: printing may start with the newest records.
     `declared_entities`: the store contains no entities of its own; a stream over it declares one.
     `no_streams` is the reason why its entities cannot be streams, for types where users expect streams.
     `jars` is the group of jars.lock that queries over such stores need in addition to Spark's; it is downloaded for the first such store.
     `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
     machine, or were never tested elsewhere.
+    `tested_unasked`: the server may test stores in use by itself. Not if a test costs money, as it does where it wakes a warehouse.
     `remote_checkpoints`: where tasks may run if the checkpoint of a query over its entities is in S3. What the query keeps beside is there
     too. `driver`: its sink lets tasks write files that the driver sends, so that they run on the driver's machine. None: never tested.
     `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
@@ -328,6 +357,7 @@ class StoreDescriptor:
     test: Callable[[Mapping[str, str]], None]
     path: Callable[[PropertyReader, str], EntityPath]
     remote_checkpoints: Literal["everywhere", "driver"] | None
+    tested_unasked: bool
     layout: Mapping[str, PropertySpec[int]] = field(default_factory=dict)
     pattern: Callable[[EntityPath], EntityPattern | None] = one_entity
     record_source: RecordSource | None = None
@@ -336,6 +366,7 @@ class StoreDescriptor:
     row_sink: RowSink | None = None
     table_source: TableSource | None = None
     entities: EntityAdmin | None = None
+    partitions: PartitionAdmin | None = None
     optimizer: Optimizer | None = None
     inserter: Inserter | None = None
     row_inserter: RowInserter | None = None
@@ -343,6 +374,8 @@ class StoreDescriptor:
     record_options: TakeOptions = no_options
     print_options: TakeOptions = no_options
     print_positions: bool = False
+    print_formats: bool = False
+    print_newest: bool = False
     declared_entities: bool = False
     sampler: Sampler | None = None
     no_streams: str | None = None
@@ -350,6 +383,13 @@ class StoreDescriptor:
     client_label: str | None = None
     on_clusters: Literal["java", "python"] | None = None
     dataset_namespace: Callable[[Mapping[str, str]], str] | None = None
+
+    def addresses(self, store: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield name and value of the properties of a store that contain addresses."""
+        secrets = {spec.name for spec in self.properties if spec.secret}
+        for name, text in store.items():
+            if name == "uris" or ("://" in text and name not in secrets):
+                yield name, text
 
     @property
     def source(self) -> RecordSource | RowSource | None:

@@ -439,6 +439,11 @@ class Settings(BaseSettings):
             "which the query reports a warning."
         ),
     )
+    store_test_interval_s: float = Field(
+        300.0,
+        ge=0,
+        description="Interval at which stores in use are tested, except for warehouses that a test would wake. 0 tests none.",
+    )
     metrics_interval_s: float = Field(
         30.0, ge=0, description="Interval at which the metrics of queries are kept. 0 keeps none."
     )

@@ -17,10 +17,13 @@ class Signal:
     def __init__(self) -> None:
         self._lock = Lock()
         self._listeners: set[Callable[[], None]] = set()
+        self.count = 0
+        """Number of calls of `notify`: a listener of several signals compares it."""
 
     def notify(self) -> None:
         """Wake all listeners."""
         with self._lock:
+            self.count += 1
             listeners = tuple(self._listeners)
         for wake in listeners:
             # The loop of a listener that ended with its server is closed.

@@ -14,7 +14,15 @@ from typing import Any, TypeVar
 import structlog
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.objects import ComputePool, Language, PoolIntent, Query, QueryState, RelationKind
+from headrace.catalog.objects import (
+    ComputePool,
+    Language,
+    PoolIntent,
+    Query,
+    QueryState,
+    RelationKind,
+    StoreFacts,
+)
 from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, store_at
 from headrace.connectors.egress import Egress
 from headrace.core.errors import ExternalError, HeadraceError, UserError
@@ -54,6 +62,7 @@ from headrace.engine.protocol import (
 from headrace.engine.results import ResultChannel
 from headrace.engine.savepoints import Manifest, Savepoints
 from headrace.engine.sizes import memory_mb, pool_resources, refuse_beyond_memory
+from headrace.engine.store_health import StoreHealth
 from headrace.engine.supervisor import Supervisor
 from headrace.engine.view_copies import ViewCopies
 from headrace.engine.views.lost import create_lost
@@ -99,12 +108,16 @@ class Engine:
             on_gone=self.wake,
         )
         self._lineage = openlineage.LineageEvents(catalog) if openlineage.is_requested() else None
+        self.store_health = StoreHealth(
+            catalog, Egress(settings.egress_allowed), interval_s=settings.store_test_interval_s
+        )
         self._supervisor = Supervisor(
             catalog,
             settings,
             self._drivers,
             self._checkpoints,
             self.functions,
+            self.store_health,
             *([self._lineage.changed] if self._lineage is not None else []),
         )
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
@@ -126,6 +139,8 @@ class Engine:
             catalog, settings, self._drivers, self._checkpoints, self.functions
         )
         self.live_queries = LiveQueries()
+        self.pushed = {"live_queries": self.live_queries.changed, "stores": self.store_health.changed}
+        """Signals of changes that are not in the catalog, by the system relations whose rows change."""
         self._applying: set[asyncio.Task[None]] = set()
         self._readers = Readers(self.views.readers)
         self._stopping = asyncio.Event()
@@ -143,6 +158,8 @@ class Engine:
         self._chores.append(asyncio.create_task(self.alerts.run(), name="alerts"))
         self._chores.append(asyncio.create_task(self._expire_always(), name="expire savepoints"))
         self._chores.append(asyncio.create_task(self._clean_up_buckets(), name="clean up buckets"))
+        if self._settings.store_test_interval_s:
+            self._chores.append(asyncio.create_task(self.store_health.run(), name="test stores"))
         if self._settings.metrics_interval_s:
             self._chores.append(asyncio.create_task(self._sample_always(), name="keep metrics"))
 
@@ -374,6 +391,11 @@ class Engine:
     def silent_store(self, name: str) -> str | None:
         """Return the error of a store that does not answer continuous queries; None if no query waits for it."""
         return self._supervisor.silent_store(name)
+
+    def store_problem(self, store: StoreFacts) -> str | None:
+        """Return why a store is away: a query's message, or that of the last test; None for a store that answers."""
+        test = self.store_health.last(store)
+        return self.silent_store(store.name) or (test.message if test is not None else None)
 
     def pool_state(self, name: str) -> tuple[str, str | None]:
         """Return `starting`, `running`, `stopping`, `stopped`, `suspended` or `errored`, and the error."""

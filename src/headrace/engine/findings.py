@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.catalog.objects import Query, QueryState
+from headrace.core.names import Identifier
 from headrace.core.sqlstate import SqlState
 from headrace.engine.protocol import PoolSlots, QueryProgress
 from headrace.planner import physical
@@ -159,6 +160,8 @@ class Subject:
     awaited: str | None = None
     queued: str | None = None
     """Position of a query that waits in the queue of its compute pool."""
+    store_problem: Callable[[str], str | None] = lambda _store: None
+    """Why the last test of a store failed; None for a store that answered, or was not tested."""
 
     @property
     def running_s(self) -> float:
@@ -269,6 +272,20 @@ def _no_executors(subject: Subject) -> Finding | None:
         remedy,
         warns=False,
     )
+
+
+@_of_batches
+def _store_away(subject: Subject) -> Finding | None:
+    """Report a store whose last test failed: a driver notices only stores of which it reads all the time, unlike those of tables."""
+    for name in sorted({step.store for step in subject.plan.steps if isinstance(step, physical.StoreStep)}):
+        problem = subject.store_problem(name)
+        if problem is not None:
+            return Finding(
+                "store_away",
+                f"the last test of the store {name!r} failed: {problem.splitlines()[0].rstrip('.')}",
+                f"TEST STORE {Identifier(name)} tests it again, and shows what to do.",
+            )
+    return None
 
 
 @_of_batches

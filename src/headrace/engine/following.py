@@ -9,10 +9,13 @@ from typing import Any, NoReturn, TypeVar
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.lease import Lease, not_leading
-from headrace.catalog.objects import QueryState, UserFunction
+from headrace.catalog.objects import QueryState, StoreFacts, UserFunction
+from headrace.connectors.egress import Egress
 from headrace.core.settings import Settings
+from headrace.core.signals import Signal
 from headrace.core.sqlstate import SqlState
 from headrace.engine.functions.runtime import LentWorker
+from headrace.engine.store_health import StoreHealth
 from headrace.engine.views.opening import bounds_of, spill_folder
 from headrace.engine.views.readers import Readers
 from headrace.engine.views.snapshots import Snapshots
@@ -42,6 +45,9 @@ class FollowingEngine(OnLeader):
         self._readers = Readers(self._snapshots.readers)
         self.functions = NoFunctions(lease)
         self.views = SystemRows(self._snapshots, lease)
+        self.store_health = StoreHealth(catalog, Egress(settings.egress_allowed), interval_s=0)
+        """Without results: the leader tests stores."""
+        self.pushed: dict[str, Signal] = {}
 
     async def read_views(self, user: str, read: Callable[[], T]) -> T:
         """Call `read`, which queries system relations, in a reader. See `Engine.read_views`."""
@@ -62,6 +68,10 @@ class FollowingEngine(OnLeader):
             ):
                 return message
         return None
+
+    def store_problem(self, store: StoreFacts) -> str | None:
+        """Return a query's message about a store that is away."""
+        return self.silent_store(store.name)
 
     async def stop(self) -> None:
         """End the processes of queries."""

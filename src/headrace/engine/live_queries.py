@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
+from headrace.core.signals import Signal
 from headrace.engine.results import ResultChannel
 
 
@@ -25,14 +26,18 @@ class LiveQueries:
 
     def __init__(self) -> None:
         self._queries: dict[str, LiveQuery] = {}
+        self.changed = Signal()
+        """The signal of each query that starts or ends."""
 
     def add(self, query: LiveQuery) -> None:
         """Add a query until its channel is closed."""
         self._queries[query.id] = query
         query.channel.on_close(lambda: self._remove(query.id))
+        self.changed.notify()
 
     def _remove(self, identifier: str) -> None:
         self._queries.pop(identifier, None)
+        self.changed.notify()
 
     def all(self) -> list[LiveQuery]:
         """Return the queries, oldest first."""

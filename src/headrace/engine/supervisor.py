@@ -45,6 +45,7 @@ from headrace.engine.protocol import (
     StartQuery,
     StopQuery,
 )
+from headrace.engine.store_health import StoreHealth
 from headrace.planner.physical import SparkPlan
 from headrace.planner.placement import placed_on
 from headrace.planner.upgrades import refuse_unreadable_state
@@ -109,10 +110,12 @@ class Supervisor:
         pools: Pools,
         checkpoints: Checkpoints,
         functions: FunctionRuntime,
+        store_health: StoreHealth,
         on_state: Callable[[Query, QueryState, str | None], None] = lambda _query, _state, _sqlstate: None,
     ) -> None:
         self._catalog = catalog
         self._functions = functions
+        self._store_health = store_health
         self._on_state = on_state
         self._settings = settings
         self._pools = pools
@@ -181,6 +184,7 @@ class Supervisor:
             driver.slots if driver is not None else None,
             driver.awaited if driver is not None else None,
             self._queued_text(query) if query.actual_state is QueryState.QUEUED else None,
+            self._store_health.problem,
         )
         return findings(subject)
 

@@ -180,6 +180,11 @@ class CatalogReader(Protocol):
         """The signal of each progress of a continuous query."""
         ...
 
+    @property
+    def pushed(self) -> Mapping[str, Signal]:
+        """The signals of changes that are not in the catalog, by system relation."""
+        ...
+
     def state(self) -> CatalogState:
         """Return the catalog's current state, for `changes`."""
         ...

@@ -222,6 +222,11 @@ class StatementService:
         """The signal of each progress of a continuous query."""
         return self._services.engine.progressed
 
+    @property
+    def pushed(self) -> Mapping[str, Signal]:
+        """The signals of changes that are not in the catalog, by system relation."""
+        return self._services.engine.pushed
+
     def state(self) -> CatalogState:
         """Return the catalog's current state, for `changes`."""
         return self._services.catalog.snapshot()

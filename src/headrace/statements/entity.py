@@ -1,4 +1,4 @@
-"""ENTITY: create, update, optimize, list, describe, drop, insert into, print."""
+"""ENTITY: create, update, optimize, list, describe, list its partitions, drop, insert into, print."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from headrace.analyzer import properties as dialect
@@ -40,12 +40,14 @@ from headrace.sql.statements.entity import (
     DropEntity,
     InsertIntoEntity,
     ListEntities,
+    ListPartitions,
     OptimizeEntity,
     PrintEntity,
     UpdateEntity,
 )
 from headrace.statements.base import Execution, Outcome, ddl, facet, handles
 from headrace.statements.record_filter import FORM, Filter, record_filter
+from headrace.statements.record_text import RecordText
 
 _PRINTED_COLUMNS = (ResultColumn("key"), ResultColumn("value"), ResultColumn("metadata"))
 _DETAILED_COLUMNS = (
@@ -67,6 +69,7 @@ _OnEntities = (
     | OptimizeEntity
     | DropEntity
     | ListEntities
+    | ListPartitions
     | DescribeEntity
     | InsertIntoEntity
     | PrintEntity
@@ -252,6 +255,30 @@ async def describe_entity(statement: DescribeEntity, run: Execution) -> Outcome:
     return Outcome(result(columns, [_description(entity, store.name, layout)]))
 
 
+@handles(ListPartitions, requires=_usage)
+async def list_partitions(statement: ListPartitions, run: Execution) -> Outcome:
+    """List the partitions or shards of an entity, with the positions of the first record and of the end."""
+    store, kind = _store(statement, run)
+    admin = facet(
+        kind.partitions,
+        kind,
+        "LIST PARTITIONS",
+        statement.span,
+        "Its entities have no partitions: DESCRIBE ENTITY describes them.",
+    )
+    async with _about(statement.name, store, kind.entities):
+        listed = await asyncio.to_thread(admin.list_partitions, store.properties, statement.name.path)
+    columns = [
+        ("Partition", INTEGER),
+        ("Start", VARCHAR),
+        ("End", VARCHAR),
+        ("Records", BIGINT),
+        ("Details", VARCHAR),
+    ]
+    rows = [(part.number, part.start, part.end, part.records, json.dumps(part.details)) for part in listed]
+    return Outcome(result(columns, rows))
+
+
 @handles(InsertIntoEntity, requires=_usage)
 async def insert_into_entity(statement: InsertIntoEntity, run: Execution) -> Outcome:
     """Insert one JSON record, with the key, and what else the store's records have, of WITH."""
@@ -323,7 +350,8 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
     store, kind = _store(statement, run)
     if kind.printer is None and kind.table_source is not None:
         return Outcome(await _print_table(statement, store, kind, run))
-    run.require_end("PRINT ENTITY", statement.span)
+    if value_of(statement.properties.entries, dialect.PRINT_NEWEST) is None:
+        run.require_end("PRINT ENTITY", statement.span)
     printer = facet(
         kind.printer,
         kind,
@@ -337,13 +365,13 @@ async def print_entity(statement: PrintEntity, run: Execution) -> Outcome:
         start = _start(reader, kind)
         if kind.declared_entities:
             start = _of_declaration(start, statement, store, kind, run)
-        choice = _choice(reader)
+        choice = _choice(reader, store, kind, run)
         reader.finish()
         records = await printer.print_entity(store.properties, path, start=start)
     capacity = run.services.settings.result_channel_rows_max
     columns = _DETAILED_COLUMNS if choice.details else _PRINTED_COLUMNS
     channel = ResultChannel(str(uuid.uuid4()), columns, capacity)
-    if start.at == "latest":
+    if start.at == "latest" and start.newest is None:
         channel.message = (
             "Only records that arrive from now on are printed. Add WITH ('from_beginning') to "
             "print the earlier records too."
@@ -384,20 +412,43 @@ def _of_declaration(
 
 @dataclass(frozen=True)
 class Choice:
-    """Records that are printed, at most `limit` of them, and whether their positions are columns."""
+    """Records that are printed, at most `limit` of them, their texts, and whether their positions are columns."""
 
     details: bool = False
     limit: int | None = None
     matches: Filter | None = None
+    texts: RecordText = field(default_factory=RecordText)
 
 
-def _choice(reader: PropertyReader) -> Choice:
+def _choice(reader: PropertyReader, store: Store, kind: StoreDescriptor, run: Execution) -> Choice:
     text = reader.take(dialect.PRINT_FILTER)
     try:
         matches = record_filter(text) if text is not None else None
     except ValueError:
         raise reader.bad(dialect.PRINT_FILTER, FORM) from None
-    return Choice(reader.take(dialect.PRINT_DETAILS) is True, reader.take(dialect.PRINT_LIMIT), matches)
+    texts = _texts(reader, store, kind, run)
+    return Choice(
+        reader.take(dialect.PRINT_DETAILS) is True, reader.take(dialect.PRINT_LIMIT), matches, texts
+    )
+
+
+def _texts(reader: PropertyReader, store: Store, kind: StoreDescriptor, run: Execution) -> RecordText:
+    """Return the formats of key and value. Raises UserError 3D009 if they need a schema registry that the store does not have."""
+    formats: list[str] = []
+    for spec in (dialect.PRINT_KEY_FORMAT, dialect.PRINT_VALUE_FORMAT):
+        form = reader.take(spec) or "text"
+        if form != "text" and not kind.print_formats:
+            raise reader.bad(spec, f"left out: entities of {kind.label} contain rows, not bytes")
+        if form == "registry" and store.schema_registry is None:
+            raise UserError(
+                SqlState.SCHEMA_REGISTRY_NOT_FOUND,
+                f"the store {store.name!r} has no schema registry",
+                hint=f"UPDATE STORE {Identifier(store.name)} WITH ('schema_registry.name' = …).",
+                span=reader.span(spec),
+            )
+        formats.append(form)
+    key, value = formats
+    return RecordText(key, value, run.registry_client(store) if "registry" in formats else None)
 
 
 async def _print_table(
@@ -440,6 +491,15 @@ def _start(reader: PropertyReader, kind: StoreDescriptor) -> PrintStart:
         if reader.is_set(spec) and not kind.print_positions:
             raise reader.bad(spec, f"left out: rows of {kind.label} have no partitions and offsets")
     own, partitions = kind.print_options(reader), reader.take(dialect.PRINT_PARTITIONS)
+    newest = reader.take(dialect.PRINT_NEWEST)
+    if newest is not None:
+        if not kind.print_newest:
+            raise reader.bad(
+                dialect.PRINT_NEWEST, f"left out: {kind.label} cannot count back from its newest records"
+            )
+        if from_beginning or reader.is_set(dialect.POSITION) or own:
+            raise reader.bad(dialect.PRINT_NEWEST, "left out if a starting position is specified")
+        return PrintStart("latest", own, partitions, newest=newest)
     if position == "timestamp" and timestamp is not None:
         return PrintStart(timestamp, own, partitions)
     return PrintStart("earliest" if from_beginning or position == "earliest" else "latest", own, partitions)
@@ -451,7 +511,8 @@ async def printed_rows(
     """Put the chosen records into a channel; return after the limit."""
     printed_count = 0
     async with aclosing(records):
-        async for record in records:
+        async for original in records:
+            record = await choice.texts.shown(original)
             if choice.matches is not None and not await _matches(choice.matches, record):
                 continue
             await channel.put(LiveRows([_detailed(record) if choice.details else _printed(record)]))

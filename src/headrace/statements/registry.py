@@ -13,7 +13,7 @@ from headrace.core.sqlstate import SqlState
 from headrace.engine.results import ResultChannel
 from headrace.sql.ast import Statement
 from headrace.sql.listing import FilteredList
-from headrace.sql.statements.entity import DescribeEntity, ListEntities
+from headrace.sql.statements.entity import DescribeEntity, ListEntities, ListPartitions
 from headrace.sql.statements.query import Explain, SelectStatement
 from headrace.statements.base import (
     CHECKED,
@@ -79,7 +79,7 @@ def only_reads_catalog(statement: Statement) -> bool:
     if isinstance(statement, Explain):
         # The plan of any other statement depends on what its stores and schema registries answer.
         return isinstance(statement.statement, SelectStatement)
-    if isinstance(statement, ListEntities | DescribeEntity):
+    if isinstance(statement, ListEntities | ListPartitions | DescribeEntity):
         return False
     return isinstance(statement, SelectStatement) or first_word(statement) in _READING
 

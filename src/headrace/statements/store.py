@@ -145,7 +145,7 @@ async def describe_store(statement: DescribeStore, run: Execution) -> Outcome:
         "name": store.name,
         "type": kind.label,
         "owner": store.owner,
-        "status": "errored" if run.services.engine.silent_store(store.name) else "ready",
+        "status": "errored" if run.services.engine.store_problem(store) else "ready",
         "created_at": store.created_at.isoformat(),
         "updated_at": store.updated_at.isoformat(),
     }
@@ -215,15 +215,13 @@ def _test(store: Store, given: Properties, run: Execution) -> None:
     if run.checking:
         return
     kind = connector(store.type)
-    secret = {spec.name for spec in kind.properties if spec.secret}
     property_name = "uris"
     try:
-        for name, text in store.properties.items():
-            if name == "uris" or ("://" in text and name not in secret):
-                property_name = name
-                run.egress.check([text])
+        for name, text in kind.addresses(store.properties):
+            property_name = name
+            run.egress.check([text])
         property_name = "uris"
-        kind.test(store.properties)
+        run.services.engine.store_health.measured(store.name, lambda: kind.test(store.properties))
         if kind.jars is not None:
             group_jars(kind.jars)
     except HeadraceError as error:

@@ -213,6 +213,7 @@ async def test_what_only_the_leader_does_or_knows_is_refused_with_its_address(pa
         "LIST ENTITIES IN STORE k",
         "LIST ENTITIES IN STORE k LIMIT 1",
         "DESCRIBE ENTITY orders IN STORE k",
+        "LIST PARTITIONS IN orders IN STORE k",
         "TEST STORE k",
         "PRINT ENTITY orders IN STORE k",
         f"EXPLAIN {copying}",

@@ -291,6 +291,17 @@ def test_a_finding_names_its_cause_and_a_remedy(
     assert finding.warns == (code not in expected)
 
 
+def test_a_store_whose_last_test_failed() -> None:
+    problems = {"broker": "TCP: nothing accepts connections at k:9092.\nHint: Start it."}
+    [away] = findings_of(ROWS, (10.0, progress()), store_problem=problems.get)
+    assert (away.code, away.warns) == ("store_away", True)
+    assert (
+        away.sentence
+        == "the last test of the store 'broker' failed: TCP: nothing accepts connections at k:9092"
+    )
+    assert "TEST STORE broker" in away.remedy
+
+
 @pytest.mark.parametrize(
     ("state", "options", "code", "sentence"),
     [

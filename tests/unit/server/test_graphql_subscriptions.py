@@ -153,6 +153,21 @@ async def test_changes_are_pushed_to_roles_that_see_them(world: World, address: 
         assert await other() == {"changes": [{"kind": "DATABASES", "action": "CREATED", "key": ["lab"]}]}
 
 
+async def test_changes_that_are_not_in_the_catalog_are_pushed_too(world: World, address: str) -> None:
+    engine = world.session.engine
+    async with (
+        subscribed(address, CHANGES, {"kinds": ["LIVE_QUERIES", "STORES"]}) as event,
+        subscribed(address, CHANGES, {"kinds": ["STORES"]}) as of_stores,
+    ):
+        assert (await event(), await of_stores()) == ({"changes": []}, {"changes": []})
+        engine.live_queries.changed.notify()
+        assert await event() == {"changes": [{"kind": "LIVE_QUERIES", "action": "CHANGED", "key": []}]}
+        engine.store_health.changed.notify()
+        change = {"kind": "STORES", "action": "CHANGED", "key": []}
+        assert await event() == {"changes": [change]}
+        assert await of_stores() == {"changes": [change]}
+
+
 async def test_rows_about_queries_are_pushed_when_they_change(world: World, address: str) -> None:
     run = world.session.run
     await run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")

@@ -22,7 +22,7 @@ from headrace.core.types import (
 from headrace.sql import is_complete, parse, split
 from headrace.sql.ast import Properties, Property, Statement, quoted_text
 from headrace.sql.lexer import HeadraceTokenizer
-from headrace.sql.statements.entity import CreateEntity, InsertIntoEntity, ListEntities
+from headrace.sql.statements.entity import CreateEntity, InsertIntoEntity, ListEntities, ListPartitions
 from headrace.sql.statements.query import SelectStatement, TerminateQuery
 from headrace.sql.statements.relation import ColumnDefinition, CreateRelation, DescribeRelation
 
@@ -115,6 +115,7 @@ def reread(statement: Statement) -> None:
 def test_names_and_properties(name: QualifiedName, store: Identifier | None, properties: Properties) -> None:
     reread(CreateEntity(NOWHERE, "", name, store, properties))
     reread(ListEntities(NOWHERE, "", name, store))
+    reread(ListPartitions(NOWHERE, "", name, store))
     reread(DescribeRelation(NOWHERE, "", name))
 
 

@@ -45,6 +45,7 @@ from headrace.sql.statements.entity import (
     DropEntity,
     InsertIntoEntity,
     ListEntities,
+    ListPartitions,
     OptimizeEntity,
     PrintEntity,
     UpdateEntity,
@@ -199,6 +200,7 @@ STATEMENTS = [
     ('LIST ENTITIES IN "shop"."public" IN STORE lake', ListEntities),
     ("LIST ENTITIES IN STORE lake", ListEntities),
     ('LIST ENTITIES IN "store"', ListEntities),
+    ("LIST PARTITIONS IN rides IN STORE lake", ListPartitions),
     ("PRINT ENTITY rides IN STORE lake WITH ('from_beginning')", PrintEntity),
     (
         "INSERT INTO ENTITY rides IN STORE lake VALUE('{\"a\": \"it''s\"}') WITH ('key' = 'k')",

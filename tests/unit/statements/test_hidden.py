@@ -97,6 +97,7 @@ OPTIMIZE ENTITY e IN STORE {{name}}
 DESCRIBE ENTITY e IN STORE {{name}}
 DROP ENTITY e IN STORE {{name}}
 LIST ENTITIES IN STORE {{name}}
+LIST PARTITIONS IN e IN STORE {{name}}
 PRINT ENTITY e IN STORE {{name}}
 INSERT INTO ENTITY e IN STORE {{name}} VALUE('{{{{}}}}')
 GENERATE COLUMNS WITH ('topic' = 't', 'store' = {{name}})

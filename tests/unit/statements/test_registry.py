@@ -54,6 +54,7 @@ def test_every_handler_module_is_registered() -> None:
         "python_package",
         "query_names",
         "record_filter",
+        "record_text",
         "resuming",
         "schemas",
         "tables",
@@ -113,8 +114,8 @@ def test_what_a_server_that_stands_by_accepts_is_known() -> None:
     )
     listed = (
         "ALERTS API_TOKENS CHANGELOGS COMPUTE_POOLS DATABASES DESCRIPTORS DESCRIPTOR_SOURCES ENTITIES FUNCTIONS FUNCTION_SOURCES "
-        "FUTURE_GRANTS GRANTS INVITATIONS MATERIALIZED_VIEWS ORGANIZATIONS QUERIES RELATIONS ROLES SAVEPOINTS SCHEMAS SCHEMA_REGISTRIES "
-        "SECRETS STORES STREAMS TABLES USERS VIEWS"
+        "FUTURE_GRANTS GRANTS INVITATIONS MATERIALIZED_VIEWS ORGANIZATIONS PARTITIONS QUERIES RELATIONS ROLES SAVEPOINTS SCHEMAS "
+        "SCHEMA_REGISTRIES SECRETS STORES STREAMS TABLES USERS VIEWS"
     )
     expected = {
         "LIST": {*listed.split()},

@@ -20,7 +20,8 @@ export type ChangeKind =
   | 'SCHEMAS'
   | 'SECRETS'
   | 'STORES'
-  | 'GRANTS';
+  | 'GRANTS'
+  | 'LIVE_QUERIES';
 
 export type DatabasesQueryVariables = Exact<{
   first: number;
@@ -63,7 +64,7 @@ export type StoresQueryVariables = Exact<{
 }>;
 
 
-export type StoresQuery = { readonly stores: { readonly nodes: ReadonlyArray<{ readonly name: string, readonly storeType: string, readonly status: string, readonly statusMessage: string | null, readonly schemaRegistryName: string | null, readonly owner: string, readonly relations: { readonly totalCount: number } }>, readonly pageInfo: { readonly hasNextPage: boolean, readonly endCursor: string | null } } };
+export type StoresQuery = { readonly stores: { readonly nodes: ReadonlyArray<{ readonly name: string, readonly storeType: string, readonly status: string, readonly statusMessage: string | null, readonly lastTestedAt: string | null, readonly lastTestMs: string | null, readonly schemaRegistryName: string | null, readonly owner: string, readonly relations: { readonly totalCount: number } }>, readonly pageInfo: { readonly hasNextPage: boolean, readonly endCursor: string | null } } };
 
 export type ComputePoolsQueryVariables = Exact<{
   first: number;
@@ -257,6 +258,8 @@ export const StoresDocument = new TypedDocumentString(`
       storeType
       status
       statusMessage
+      lastTestedAt
+      lastTestMs
       schemaRegistryName
       owner
       relations(first: 0) {

@@ -11,6 +11,7 @@ const CHANGED: Readonly<Record<ChangeKind, readonly string[]>> = {
   FUNCTION_SOURCES: ["function_sources"],
   FUNCTIONS: ["functions"],
   GRANTS: ["grants", "future_grants", "effective_privileges", "roles", "users"],
+  LIVE_QUERIES: ["live_queries"],
   QUERIES: [
     "queries",
     "query_events",

@@ -84,4 +84,5 @@ CLICKHOUSE = StoreDescriptor(
     printer=_entities,
     on_clusters="python",
     remote_checkpoints="driver",
+    tested_unasked=True,
 )

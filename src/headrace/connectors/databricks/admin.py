@@ -112,4 +112,5 @@ DATABRICKS = StoreDescriptor(
     printer=_entities,
     on_clusters="python",
     remote_checkpoints="driver",
+    tested_unasked=False,  # a test wakes the warehouse
 )

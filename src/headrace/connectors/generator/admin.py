@@ -120,4 +120,5 @@ GENERATOR = StoreDescriptor(
     declared_entities=True,
     on_clusters="python",
     remote_checkpoints="everywhere",
+    tested_unasked=True,
 )

@@ -178,6 +178,7 @@ ICEBERG_REST = StoreDescriptor(
     on_clusters="java",
     # OPTIMIZE ENTITY would have to ask checkpoints in S3 for the snapshots that must stay.
     remote_checkpoints=None,
+    tested_unasked=True,
 )
 ICEBERG_GLUE = replace(
     ICEBERG_REST,

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its types n
 
 from headrace.connectors.base import (
     EntityDescription,
+    PartitionDescription,
     PrintedRecord,
     PrintStart,
     RecordSink,
@@ -35,6 +36,7 @@ from headrace.connectors.kafka import options
 from headrace.connectors.kafka.client import client_options
 from headrace.connectors.kafka.connection import REQUEST_TIMEOUT_S, connect, describe_topic
 from headrace.connectors.kafka.failures import of_client
+from headrace.connectors.kafka.newest import described_partitions, newest_records
 from headrace.connectors.kafka.options import record_place
 from headrace.connectors.kafka.patterns import pattern
 from headrace.connectors.kafka.sampling import sampled
@@ -140,10 +142,18 @@ class KafkaClient:
         with _classified(store, topic):
             return Sample(sampled(store, topic, partitions, from_start=from_start))
 
+    def list_partitions(self, store: Mapping[str, str], path: EntityPath) -> list[PartitionDescription]:
+        entity = _name(path)
+        with _classified(store, entity):
+            admin, _cluster = connect(store)
+            return described_partitions(admin, describe_topic(admin, entity))
+
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
         description = await asyncio.to_thread(self.describe_entity, store, path)
+        if start.newest is not None:
+            return _newest(store, description, start, start.newest)
         consumer = Consumer(
             {
                 **client_options(store),
@@ -203,6 +213,7 @@ KAFKA = StoreDescriptor(
     pattern=pattern,
     on_clusters="java",
     remote_checkpoints="everywhere",
+    tested_unasked=True,
     dataset_namespace=lambda properties: f"kafka://{properties['uris'].partition(',')[0]}",
     record_source=RecordSource(
         metadata=Struct(
@@ -223,11 +234,14 @@ KAFKA = StoreDescriptor(
         batches=True,
     ),
     entities=_CLIENT,
+    partitions=_CLIENT,
     inserter=_CLIENT,
     printer=_CLIENT,
     record_options=options.record_options,
     print_options=options.print_options,
     print_positions=True,
+    print_formats=True,
+    print_newest=True,
     sampler=_CLIENT,
 )
 CONFLUENT_KAFKA = replace(KAFKA, type="confluent_kafka", label="ConfluentKafka")
@@ -246,6 +260,18 @@ def _configs(admin: AdminClient, topic: str) -> dict[str, str]:
         return {}
     own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     return {name: str(entry.value) for name, entry in configs.items() if entry.source == own}
+
+
+async def _newest(
+    store: Mapping[str, str], description: EntityDescription, start: PrintStart, count: int
+) -> AsyncGenerator[PrintedRecord]:
+    topic, present = _name(description.path), range(description.layout["partitions"])
+    start.refuse_missing(present)
+    chosen = sorted(start.partitions) if start.partitions is not None else present
+    with _classified(store, topic):
+        messages = await asyncio.to_thread(newest_records, store, topic, chosen, count)
+    for message in messages:
+        yield _printed(message)
 
 
 def _assign(
@@ -302,6 +328,8 @@ def _printed(message: Message) -> PrintedRecord:
         offset=str(message.offset()),
         timestamp_ms=timestamp,
         headers=json.dumps({name: _text(value) for name, value in headers}, ensure_ascii=False),
+        key_bytes=message.key(),
+        value_bytes=message.value(),
     )
 
 

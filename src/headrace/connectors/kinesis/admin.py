@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.connectors.base import (
     EntityDescription,
+    PartitionDescription,
     PrintedRecord,
     PrintStart,
     RecordSink,
@@ -128,6 +129,11 @@ class KinesisStreams:
         with classified(store, name):
             return Sample(sampled(Stream(store, name), from_start=from_start))
 
+    def list_partitions(self, store: Mapping[str, str], path: EntityPath) -> list[PartitionDescription]:
+        name = options.stream_of(path)
+        with classified(store, name):
+            return Stream(store, name).described_shards()
+
     async def print_entity(
         self, store: Mapping[str, str], path: EntityPath, *, start: PrintStart
     ) -> AsyncGenerator[PrintedRecord]:
@@ -188,6 +194,8 @@ def _shown(shard: int, record: Record) -> PrintedRecord:
         partition=shard,
         offset=record["SequenceNumber"],
         timestamp_ms=arrival_ms(record),
+        key_bytes=record["PartitionKey"].encode(),
+        value_bytes=record["Data"],
     )
 
 
@@ -237,11 +245,14 @@ KINESIS = StoreDescriptor(
     ),
     record_sink=RecordSink(),
     entities=_streams,
+    partitions=_streams,
     inserter=_streams,
     record_options=options.record_options,
     printer=_streams,
     print_positions=True,
+    print_formats=True,
     sampler=_streams,
     on_clusters="python",
     remote_checkpoints="everywhere",
+    tested_unasked=True,
 )

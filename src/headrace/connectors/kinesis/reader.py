@@ -18,6 +18,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from headrace.connectors.base import PartitionDescription
 from headrace.connectors.kinesis.aggregation import Record, unpacked
 from headrace.connectors.kinesis.client import address, kinesis
 from headrace.connectors.kinesis.failures import is_throttled
@@ -81,6 +82,26 @@ class Stream:
             ),
             key=lambda shard: shard.number,
         )
+
+    def described_shards(self) -> list[PartitionDescription]:
+        """Return the shards with their sequence numbers: only a closed shard has an end. Kinesis does not count records."""
+        pages = self.client.get_paginator("list_shards").paginate(**self.address)
+        described = [
+            PartitionDescription(
+                int(shard["ShardId"].rpartition("-")[2]),
+                shard["SequenceNumberRange"]["StartingSequenceNumber"],
+                shard["SequenceNumberRange"].get("EndingSequenceNumber"),
+                details={
+                    "hash_keys": [shard["HashKeyRange"][end] for end in ("StartingHashKey", "EndingHashKey")],
+                    "parents": [
+                        shard[name] for name in ("ParentShardId", "AdjacentParentShardId") if shard.get(name)
+                    ],
+                },
+            )
+            for page in pages
+            for shard in page["Shards"]
+        ]
+        return sorted(described, key=lambda shard: shard.number)
 
     def first_hashes(self) -> dict[int, str]:
         """Return the first hash key of each open shard, by number."""

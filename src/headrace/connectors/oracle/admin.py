@@ -99,5 +99,6 @@ ORACLE = StoreDescriptor(
     entities=_entities,
     printer=_entities,
     remote_checkpoints="everywhere",
+    tested_unasked=True,
     no_streams="changes of Oracle's tables are not read: reading LogMiner could not be tested against a server",
 )

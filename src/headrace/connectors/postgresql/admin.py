@@ -217,4 +217,5 @@ POSTGRESQL = StoreDescriptor(
     printer=_entities,
     on_clusters="python",
     remote_checkpoints="everywhere",
+    tested_unasked=True,
 )

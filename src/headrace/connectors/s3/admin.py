@@ -337,4 +337,5 @@ S3 = StoreDescriptor(
     printer=_folders,
     sampler=_folders,
     remote_checkpoints="everywhere",
+    tested_unasked=True,
 )

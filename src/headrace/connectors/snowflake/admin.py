@@ -79,4 +79,5 @@ SNOWFLAKE = StoreDescriptor(
     printer=_entities,
     on_clusters="python",
     remote_checkpoints="driver",
+    tested_unasked=False,  # a test wakes the warehouse
 )

@@ -64,7 +64,10 @@ class LiveRows:
 
 @strawberry.type
 class Change:
-    """A change of an object; `key` is the key of its row in the system relation, empty for a change of privileges."""
+    """A change of an object; `key` is the key of its row in the system relation.
+
+    It is empty for a change of privileges, and for changes that are not of objects: live queries, and the tests of stores.
+    """
 
     kind: ChangeKind
     action: ChangeAction  # type: ignore[valid-type]
@@ -142,8 +145,9 @@ async def changes(
 
 async def _changes(info: Info, names: frozenset[str]) -> AsyncGenerator[list[Change], None]:
     operation, reader = info.context, info.context.reader
-    with listening(reader.committed) as woken:
-        state = reader.state()
+    pushed = {name: signal for name, signal in reader.pushed.items() if name in names}
+    with listening(reader.committed, *pushed.values()) as woken:
+        state, counts = reader.state(), {name: signal.count for name, signal in pushed.items()}
         # Raises for a role that the client may not use.
         state, _ = await _changes_since(operation, state, names)
         yield []
@@ -151,11 +155,16 @@ async def _changes(info: Info, names: frozenset[str]) -> AsyncGenerator[list[Cha
             await woken.wait()
             woken.clear()
             state, differences = await _changes_since(operation, state, names)
-            if differences:
-                yield [
-                    Change(kind=ChangeKind(each.kind), action=each.action, key=list(each.path))
-                    for each in differences
-                ]
+            events = [
+                Change(kind=ChangeKind(each.kind), action=each.action, key=list(each.path))
+                for each in differences
+            ]
+            for name, signal in pushed.items():
+                if signal.count != counts[name]:
+                    counts[name] = signal.count
+                    events.append(Change(kind=ChangeKind(name), action=Action.CHANGED, key=[]))
+            if events:
+                yield events
             await asyncio.sleep(PAUSE_S)
 
 

@@ -1,4 +1,4 @@
-"""ENTITY: create, update, optimize, drop, describe, list, print, insert into. Grammar: dialect section 8."""
+"""ENTITY: create, update, optimize, drop, describe, list, its partitions, print, insert into. Grammar: dialect section 8."""
 
 from __future__ import annotations
 
@@ -125,6 +125,23 @@ def list_entities(cursor: Cursor) -> ListEntities:
         cursor.expect("IN")
         path = _path(cursor)
     return ListEntities(*cursor.origin, path, _accept_store(cursor))
+
+
+@dataclass(frozen=True)
+class ListPartitions(Statement):
+    """`LIST PARTITIONS IN path [IN STORE store]`."""
+
+    name: QualifiedName
+    store: Identifier | None
+
+    def sql(self) -> str:
+        return f"LIST PARTITIONS IN {self.name}{_in_store(self.store)}"
+
+
+@grammar("LIST PARTITIONS")
+def list_partitions(cursor: Cursor) -> ListPartitions:
+    cursor.expect("IN")
+    return ListPartitions(*cursor.origin, _path(cursor), _accept_store(cursor))
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,8 @@ def schemas(run: Execution) -> Rows:
     *_OWNED,
     always("store_type"),
     always("is_default", BOOLEAN),
+    Column("last_tested_at", TIMESTAMP),
+    Column("last_test_ms", BIGINT),
     key=("name",),
     references=(
         owned("stores"),
@@ -114,7 +116,9 @@ def schemas(run: Execution) -> Rows:
     doc=(
         "The stores. `type` is the word that the public clients know, `store_type` the one of LIST STORES, "
         "which differs for PostgreSQL. `status` is `ready`, since a store answered when it was created, or "
-        "`errored` with the query's message while a query waits for the store."
+        "`errored` with a message while a query waits for the store, or after a test that failed. `last_tested_at` and "
+        "`last_test_ms` are the end and the duration of the last test since the server started: the server tests the stores "
+        "in use at an interval, except for warehouses that a test would wake; TEST STORE tests any store."
     ),
 )
 def stores(run: Execution) -> Rows:
@@ -122,17 +126,25 @@ def stores(run: Execution) -> Rows:
         (
             item.name,
             kind.client_label or kind.label,
-            "errored" if silence else _READY,
-            silence,
+            "errored" if problem else _READY,
+            problem,
             item.schema_registry,
             item.owner,
             item.created_at,
             item.updated_at,
             kind.label,
             run.is_default("store", item, current=item.name == run.context.store),
+            test.ended_at if test is not None else None,
+            test.duration_ms if test is not None else None,
         )
         for item in run.visible(run.catalog.stores())
-        for kind, silence in ((connector(item.type), run.services.engine.silent_store(item.name)),)
+        for kind, problem, test in (
+            (
+                connector(item.type),
+                run.services.engine.store_problem(item),
+                run.services.engine.store_health.last(item),
+            ),
+        )
     ]
 
 

@@ -1,11 +1,13 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { useMemo, useState } from "react";
 import { readProperties } from "../../catalog/listing";
 import { nameOf } from "../../catalog/workload";
 import { momentOf, reader } from "../../data/select";
 import { useAnswer } from "../../data/use-answer";
+import { useRefusal } from "../../data/use-right";
 import { useSession } from "../../session-context";
 import { quotePath, readPath } from "../../sql/identifiers";
+import { ActionButton } from "../../ui/action-button";
 import { DataTable } from "../../ui/data-table";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
@@ -15,6 +17,7 @@ import { RelationType } from "../../ui/relation-type";
 import { State } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { timeText } from "../../ui/text";
+import { DescribeDialog } from "./describe-dialog";
 import { insertTemplate, type RelationFacts, relationDdl, relationFacts } from "./relations";
 import { Sample } from "./sample";
 
@@ -39,6 +42,8 @@ export function RelationPage() {
   const { data, failure } = useAnswer(select);
   const path = quotePath([database, schema, relation]);
   const statement = `SELECT * FROM ${path};`;
+  const refusal = useRefusal("OWNERSHIP", `RELATION ${path}`);
+  const [isDescribing, setDescribing] = useState(false);
   const tab: Tab = search.tab !== undefined && search.tab in TABS ? (search.tab as Tab) : "columns";
   if (data === null && failure === null) return <PageLoading />;
   const [row] = data?.relations ?? [];
@@ -103,6 +108,9 @@ export function RelationPage() {
               <Icon name="plus" /> Write an INSERT
             </button>
           )}
+          <ActionButton refusal={refusal} onClick={() => setDescribing(true)}>
+            <Icon name="write" /> Describe
+          </ActionButton>
           <Link
             className="button secondary"
             to="/lineage"
@@ -130,6 +138,9 @@ export function RelationPage() {
         ) : null}
         {tab === "grants" ? <Grants path={path} /> : null}
       </Tabs>
+      {isDescribing ? (
+        <DescribeDialog path={path} description={row.description} onClose={() => setDescribing(false)} />
+      ) : null}
     </Page>
   );
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RelationRow, SchemaRow } from "../../catalog/lists";
-import { grouped, insertTemplate, relationDdl, relationFacts } from "./relations";
+import { describeStatement, grouped, insertTemplate, relationDdl, relationFacts } from "./relations";
 
 const relation = (database: string, schema: string, name: string, type: string): RelationRow => ({
   ...{ databaseName: database, schemaName: schema, name, relationType: type, owner: "r" },
@@ -49,5 +49,14 @@ describe("the catalog", () => {
     const { statement } = relationFacts("a'b", "s", 'r"');
     expect(statement).toContain("database_name = 'a''b'");
     expect(statement).toContain(`l.source = '"a''b"."s"."r"""'`);
+  });
+});
+
+describe("describeStatement", () => {
+  it("quotes the text, and removes an empty one", () => {
+    expect(describeStatement(`"a"."b"."c"`, " it's ")).toBe(
+      `ALTER RELATION "a"."b"."c" SET description = 'it''s';`,
+    );
+    expect(describeStatement(`"a"."b"."c"`, " ")).toBe(`ALTER RELATION "a"."b"."c" SET description = NULL;`);
   });
 });

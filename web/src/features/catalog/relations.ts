@@ -104,3 +104,9 @@ export function insertTemplate(path: string, columns: RelationFacts["columns"]):
 }
 
 export type RelationFacts = ReturnType<ReturnType<typeof relationFacts>["read"]>;
+
+/** ALTER RELATION that replaces the description; an empty one is removed. */
+export function describeStatement(path: string, text: string): string {
+  const description = text.trim();
+  return `ALTER RELATION ${path} SET description = ${description === "" ? "NULL" : literal(description)};`;
+}

@@ -17,6 +17,7 @@ const OBJECT_ITEMS = objectItems({
   stores: [
     {
       ...{ name: "orders_kafka", storeType: "Kafka", status: "ready", statusMessage: null, owner: "r" },
+      ...{ lastTestedAt: null, lastTestMs: null },
       ...{ schemaRegistryName: null, relations: { totalCount: 1 } },
     },
   ],

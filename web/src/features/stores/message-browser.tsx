@@ -17,7 +17,7 @@ import { useNow } from "../../ui/use-now";
 import { DropEntityDialog } from "./entity-dialogs";
 import { hasTopics } from "./from-entity";
 import { FromEntityDialog } from "./from-entity-dialog";
-import { printStatement, recordFilter, type Start } from "./print";
+import { FORMATS, NEWEST, printStatement, type RecordFormat, recordFilter, type Start } from "./print";
 import { ProduceDialog } from "./produce-dialog";
 import { useStoreProperties } from "./use-store-properties";
 
@@ -30,10 +30,13 @@ interface MessageBrowserProps {
 
 const STARTS: readonly (readonly [Start, string])[] = [
   ["earliest", "the first record"],
+  ["newest", "the newest records"],
   ["latest", "now"],
   ["timestamp", "a time"],
   ["offsets", "offsets"],
 ];
+/** Starts of stores whose records have offsets. */
+const OF_OFFSETS: readonly Start[] = ["newest", "offsets"];
 
 /** The records of an entity as they are in the store, from where the user wants, until they stop. */
 export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) {
@@ -42,7 +45,17 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
   const [offsets, setOffsets] = useState("");
   const [filter, setFilter] = useState("");
   const [limit, setLimit] = useState("");
-  const statement = printStatement(store, path, { start, moment, offsets, filter, limit });
+  const [keyFormat, setKeyFormat] = useState<RecordFormat>("text");
+  const [valueFormat, setValueFormat] = useState<RecordFormat>("text");
+  const statement = printStatement(store, path, {
+    start,
+    moment,
+    offsets,
+    filter,
+    limit,
+    keyFormat,
+    valueFormat,
+  });
   const reading = useReading();
   const [text, setText] = useState("");
   const [partition, setPartition] = useState("");
@@ -56,6 +69,7 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
   const now = useNow(reading.isLive, 1000);
   const name = path.at(-1) ?? "";
   const ofStore = useStoreProperties(store);
+  const hasOffsets = ofStore.some(({ name }) => name === "starting.position.offsets");
   const properties = ofStore.filter(({ statements }) => statements.includes("INSERT INTO ENTITY"));
   const refusal = useRefusal("USAGE", `STORE ${quoteIdentifier(store)}`);
   const [dialog, setDialog] = useState<"produce" | "relation" | "drop" | null>(null);
@@ -68,7 +82,7 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
         <label className="choice">
           <span>Start at</span>
           <select value={start} onChange={(event) => setStart(event.target.value as Start)}>
-            {STARTS.map(([value, label]) => (
+            {STARTS.filter(([value]) => hasOffsets || !OF_OFFSETS.includes(value)).map(([value, label]) => (
               <option key={value} value={value}>
                 {label}
               </option>
@@ -105,11 +119,17 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
           <input
             className="short"
             inputMode="numeric"
-            placeholder="all"
+            placeholder={start === "newest" ? String(NEWEST) : "all"}
             value={limit}
             onChange={(event) => setLimit(event.target.value)}
           />
         </label>
+        {hasTopics(ofStore) ? (
+          <>
+            <FormatChoice label="Key as" value={keyFormat} onChange={setKeyFormat} />
+            <FormatChoice label="Value as" value={valueFormat} onChange={setValueFormat} />
+          </>
+        ) : null}
         {reading.isLive ? (
           <button type="button" className="secondary stop" onClick={reading.stop}>
             <Icon name="stop" /> Stop
@@ -179,10 +199,8 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
         </div>
       </div>
       <div className="sample-grid messages-grid">
-        {reading.columns === null ? (
-          <p className="empty-text messages-note">
-            {reading.isLive ? "Waiting for the store." : "Read shows the records as they are in the store."}
-          </p>
+        {reading.columns === null || reading.rows.received === 0 ? (
+          <p className="empty-text messages-note">{noRecords(reading)}</p>
         ) : (
           <Grid
             label={`Records of ${name}`}
@@ -207,6 +225,35 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
         />
       ) : null}
     </section>
+  );
+}
+
+/** Note in the place of the records while there are none. */
+function noRecords({ columns, isLive, failure }: ReturnType<typeof useReading>): string {
+  if (failure !== null) return "";
+  if (columns === null)
+    return isLive ? "Waiting for the store." : "Read shows the records as they are in the store.";
+  return isLive ? "No record yet. Records appear here as the store sends them." : "No records.";
+}
+
+interface FormatChoiceProps {
+  readonly label: string;
+  readonly value: RecordFormat;
+  readonly onChange: (format: RecordFormat) => void;
+}
+
+function FormatChoice({ label, value, onChange }: FormatChoiceProps) {
+  return (
+    <label className="choice">
+      <span>{label}</span>
+      <select value={value} onChange={(event) => onChange(event.target.value as RecordFormat)}>
+        {Object.entries(FORMATS).map(([format, name]) => (
+          <option key={format} value={format}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 

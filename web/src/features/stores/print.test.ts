@@ -1,9 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { insertStatement, printStatement, recordFilter } from "./print";
 
+const ALL = {
+  moment: "",
+  offsets: "",
+  filter: "",
+  limit: "",
+  keyFormat: "text",
+  valueFormat: "text",
+} as const;
+
 describe("printStatement", () => {
   it("quotes names, and starts now, at the first record or at a time", () => {
-    const options = { start: "latest", moment: "", offsets: "", filter: "", limit: "" } as const;
+    const options = { ...ALL, start: "latest" } as const;
     expect(printStatement('k"', ["a.b"], options)).toBe(
       `PRINT ENTITY "a.b" IN STORE "k""" WITH ('starting.position' = 'latest');`,
     );
@@ -19,8 +28,8 @@ describe("printStatement", () => {
 
   it("starts at offsets, and lets the server filter and count", () => {
     const options = {
+      ...ALL,
       start: "offsets",
-      moment: "",
       offsets: " 0:12, 1:9 ",
       filter: " it's ",
       limit: "10",
@@ -30,6 +39,16 @@ describe("printStatement", () => {
     );
     expect(printStatement("k", ["t"], { ...options, offsets: "12" })).toBeNull();
     expect(printStatement("k", ["t"], { ...options, limit: "1) x" })).toBeNull();
+  });
+
+  it("counts back from the newest records, and decodes by a schema registry", () => {
+    const options = { ...ALL, start: "newest", valueFormat: "registry" } as const;
+    expect(printStatement("k", ["t"], options)).toBe(
+      `PRINT ENTITY "t" IN STORE "k" WITH ('print.newest' = 100, 'print.value.format' = 'registry');`,
+    );
+    expect(printStatement("k", ["t"], { ...options, limit: "5", keyFormat: "base64" })).toBe(
+      `PRINT ENTITY "t" IN STORE "k" WITH ('print.newest' = 5, 'print.key.format' = 'base64', 'print.value.format' = 'registry');`,
+    );
   });
 });
 

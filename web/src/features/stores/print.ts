@@ -4,7 +4,14 @@ import type { Column, Row } from "../../api/wire";
 import { literal } from "../../data/select";
 import { quoteIdentifier, quotePath } from "../../sql/identifiers";
 
-export type Start = "latest" | "earliest" | "timestamp" | "offsets";
+export type Start = "latest" | "earliest" | "newest" | "timestamp" | "offsets";
+
+/** Formats of PRINT, each with its name in the page. */
+export const FORMATS = { text: "text", base64: "base64", registry: "schema registry" } as const;
+export type RecordFormat = keyof typeof FORMATS;
+
+/** Number of the newest records without a limit. */
+export const NEWEST = 100;
 
 export interface PrintOptions {
   readonly start: Start;
@@ -14,19 +21,24 @@ export interface PrintOptions {
   readonly offsets: string;
   /** Text or condition that the server looks for; empty for all records. */
   readonly filter: string;
-  /** Number of records after which the result ends; empty for no limit. */
+  /** Number of records after which the result ends; empty for no limit, or for `NEWEST` of the newest. */
   readonly limit: string;
+  readonly keyFormat: RecordFormat;
+  readonly valueFormat: RecordFormat;
 }
 
 /** PRINT from where the user wants; null if the time, the offsets or the limit is none. */
 export function printStatement(
   store: string,
   path: readonly string[],
-  { start, moment, offsets, filter, limit }: PrintOptions,
+  { start, moment, offsets, filter, limit, keyFormat, valueFormat }: PrintOptions,
 ): string | null {
-  const properties = [
-    `${literal("starting.position")} = ${literal(start === "offsets" ? "earliest" : start)}`,
-  ];
+  if (!/^\s*\d*\s*$/.test(limit)) return null;
+  const count = limit.trim() === "" ? null : Number(limit);
+  const properties =
+    start === "newest"
+      ? [`${literal("print.newest")} = ${count ?? NEWEST}`]
+      : [`${literal("starting.position")} = ${literal(start === "offsets" ? "earliest" : start)}`];
   if (start === "timestamp") {
     const time = Date.parse(moment);
     if (Number.isNaN(time)) return null;
@@ -37,8 +49,9 @@ export function printStatement(
     properties.push(`${literal("starting.position.offsets")} = ${literal(offsets.trim())}`);
   }
   if (filter.trim() !== "") properties.push(`${literal("print.filter")} = ${literal(filter.trim())}`);
-  if (!/^\s*\d*\s*$/.test(limit)) return null;
-  if (limit.trim() !== "") properties.push(`${literal("print.limit")} = ${Number(limit)}`);
+  if (count !== null && start !== "newest") properties.push(`${literal("print.limit")} = ${count}`);
+  for (const [part, format] of Object.entries({ key: keyFormat, value: valueFormat }))
+    if (format !== "text") properties.push(`${literal(`print.${part}.format`)} = ${literal(format)}`);
   return `PRINT ENTITY ${quotePath(path)} IN STORE ${quoteIdentifier(store)} WITH (${properties.join(", ")});`;
 }
 

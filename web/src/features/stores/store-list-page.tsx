@@ -9,12 +9,17 @@ import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
 import { Page, Skeletons } from "../../ui/page";
+import { useNow } from "../../ui/use-now";
+import { testText } from "./health";
 import { NewStoreDialog } from "./new-store-dialog";
+
+const SHOWN_EVERY_MS = 10_000;
 
 export function StoreListPage() {
   const { data, failure } = useList(STORES, {});
   const refusal = useRefusal("CREATE_STORE", "ORGANIZATION");
   const navigate = useNavigate();
+  const now = useNow(true, SHOWN_EVERY_MS);
   const [isCreating, setCreating] = useState(false);
   return (
     <Page
@@ -67,6 +72,12 @@ export function StoreListPage() {
                   {store.status}
                 </span>
               ),
+            },
+            {
+              id: "tested",
+              title: "Last test",
+              from: "medium",
+              cell: (store) => testText(store, now),
             },
             {
               id: "relations",

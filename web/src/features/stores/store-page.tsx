@@ -9,12 +9,16 @@ import { ActionButton } from "../../ui/action-button";
 import { Empty } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { Page } from "../../ui/page";
+import { Tabs } from "../../ui/tabs";
 import { NewEntityDialog } from "./entity-dialogs";
+import { EntityLayout } from "./entity-layout";
 import { MessageBrowser } from "./message-browser";
+import { StoreFacts } from "./store-facts";
 import { useStoreProperties } from "./use-store-properties";
 
 const route = getRouteApi("/stores/$store");
 const TOP: readonly string[] = [];
+const TABS = { records: "Records", layout: "Partitions and settings" } as const;
 
 /** The entities of a store, and the records of the chosen one. */
 export function StorePage() {
@@ -24,6 +28,7 @@ export function StorePage() {
   const [text, setText] = useState("");
   const path = entity === undefined ? null : readPath(entity);
   const [isCreating, setCreating] = useState(false);
+  const [tab, setTab] = useState<keyof typeof TABS>("records");
   const properties = useStoreProperties(store).filter(({ statements }) =>
     statements.includes("CREATE ENTITY"),
   );
@@ -33,6 +38,7 @@ export function StorePage() {
       title={store}
       above={<Link to="/stores">Stores</Link>}
       isFixed
+      facts={<StoreFacts store={store} />}
       actions={
         properties.length === 0 ? undefined : (
           <ActionButton refusal={refusal} onClick={() => setCreating(true)}>
@@ -64,12 +70,20 @@ export function StorePage() {
         {path === null ? (
           <Empty title="No entity chosen">Choose one to read its records as they are in the store.</Empty>
         ) : (
-          <MessageBrowser
-            key={entity}
-            store={store}
-            path={path}
-            onDropped={() => void navigate({ search: {}, replace: true })}
-          />
+          <div className="entity">
+            <Tabs label="Entity" tabs={TABS} chosen={tab} onChoose={setTab}>
+              {tab === "layout" ? (
+                <EntityLayout key={entity} store={store} path={path} />
+              ) : (
+                <MessageBrowser
+                  key={entity}
+                  store={store}
+                  path={path}
+                  onDropped={() => void navigate({ search: {}, replace: true })}
+                />
+              )}
+            </Tabs>
+          </div>
         )}
       </div>
       {isCreating ? (
