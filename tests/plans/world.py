@@ -22,6 +22,7 @@ from headrace.core.context import SessionContext
 from headrace.core.names import RelationName
 from headrace.core.schema import Column, Schema
 from headrace.core.types import BIGINT, DOUBLE, INTEGER, VARCHAR, DataType, Struct, parse_type
+from headrace.formats.json import Json
 from headrace.formats.primitive import Primitive
 from headrace.planner import plan_query
 from headrace.planner.physical import SparkPlan
@@ -112,6 +113,18 @@ RELATIONS = (
         CHANGELOG,
         schema("carrier VARCHAR; flights BIGINT", "carrier"),
         EntityFormat(key=Primitive(), key_type=parse_type("VARCHAR"), key_columns=("carrier",), upsert=True),
+    ),
+    relation(
+        "readings",
+        CHANGELOG,
+        schema("sensor VARCHAR; at BIGINT; level DOUBLE; checked TIMESTAMP", "sensor", "at"),
+        EntityFormat(
+            key=Json(),
+            key_type=parse_type("STRUCT<sensor VARCHAR, at BIGINT>"),
+            key_columns=("sensor", "at"),
+            timestamp="at",
+            upsert=True,
+        ),
     ),
     relation(
         "unwrapped",

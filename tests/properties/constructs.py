@@ -36,6 +36,13 @@ _TUMBLED = (
 
 _COUNTS = "SELECT k, COUNT(*) AS n, SUM(w) AS total FROM u {} GROUP BY k"
 
+_BY_TIME = "SELECT t, k, COUNT(*) AS n, SUM(w) AS total FROM u {} GROUP BY t, k"
+_MOMENTS = f"SELECT TO_TIMESTAMP_LTZ(t, 3) AS m, k, n, total FROM ({_BY_TIME.format(_U)})"
+_CHANGED = (
+    f"SELECT window_time AS ended, k, SUM(n) AS n FROM TUMBLE(({_MOMENTS}), DESCRIPTOR(m), SIZE 10 SECONDS) "
+    "GROUP BY window_start, window_end, window_time, k"
+)
+
 CHANGES = (
     _changelog(
         "view_group",
@@ -66,6 +73,30 @@ CHANGES = (
         "u_filter",
         f"SELECT id, w * 2 AS twice FROM u {_U} WHERE w % 3 <> 0",
         "SELECT id, w * 2 AS twice FROM u WHERE w % 3 <> 0",
+    ),
+    _changelog(
+        "u_hop",
+        f"SELECT window_start, window_end, k, SUM(n) AS n, MAX(total) AS most FROM HOP(({_MOMENTS}), DESCRIPTOR(m), SIZE 10 SECONDS, "
+        "ADVANCE BY 4 SECONDS) GROUP BY window_start, window_end, k HAVING SUM(n) > 1",
+        "SELECT b AS window_start, b + INTERVAL 10 SECOND AS window_end, k, SUM(n) AS n, MAX(total) AS most FROM (SELECT k, n, total, "
+        f"make_timestamp(t * 1000) AS moment, {window(4)} - INTERVAL (4 * p) SECOND AS b FROM ({_BY_TIME.format('')}), "
+        "range(3) AS panes(p)) WHERE moment < b + INTERVAL 10 SECOND GROUP BY ALL HAVING SUM(n) > 1",
+    ),
+    _changelog(
+        "u_cumulate",
+        "SELECT window_end, COUNT(*) AS groups, SUM(total) AS total FROM "
+        f"CUMULATE(({_MOMENTS}), DESCRIPTOR(m), SIZE 20 SECONDS, STEP BY 5 SECONDS, OFFSET 5 SECONDS) GROUP BY window_start, window_end",
+        "SELECT e AS window_end, COUNT(*) AS groups, SUM(total) AS total FROM (SELECT total, make_timestamp(t * 1000) AS moment, "
+        "time_bucket(INTERVAL 20 SECOND, make_timestamp(t * 1000), INTERVAL 5 SECOND) + INTERVAL (5 * p) SECOND AS e "
+        f"FROM ({_BY_TIME.format('')}), range(1, 5) AS steps(p)) WHERE moment < e GROUP BY ALL",
+        exactly_once=True,
+    ),
+    _changelog(
+        "u_windows_of_windows",
+        f"SELECT window_start, window_end, SUM(n) AS n, COUNT(*) AS groups FROM TUMBLE(({_CHANGED}), DESCRIPTOR(ended), SIZE 30 SECONDS) "
+        "GROUP BY window_start, window_end",
+        f"SELECT {window(30)} AS window_start, {window(30)} + INTERVAL 30 SECOND AS window_end, COUNT(*) AS n, "
+        f"COUNT(DISTINCT ({window(10)}, k)) AS groups FROM u GROUP BY ALL",
     ),
     _changelog("u_distinct", f"SELECT DISTINCT k, w FROM u {_U}", "SELECT DISTINCT k, w FROM u"),
     _changelog(

@@ -97,6 +97,8 @@ def windows_are_over_streams(plan: LogicalPlan) -> None:
 
 
 def _check_window_input(node: TimeWindow) -> None:
+    if node.time is not None:
+        return
     relation = node.input.relation if isinstance(node.input, Scan) else None
     if relation is None:
         if not traits(node.input).insert_only:
@@ -112,16 +114,7 @@ def _check_window_input(node: TimeWindow) -> None:
         kind = relation.kind.value.upper().replace("_", " ")
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}"
-            + (
-                ": its rows may move to another window after the window was closed"
-                if kind == "CHANGELOG"
-                else ""
-            ),
-            hint="GROUP BY the time, such as FLOOR(time TO HOUR), which follows each change. To count the changes themselves, declare a "
-            "STREAM over the same entity, and apply the window to that."
-            if kind == "CHANGELOG"
-            else None,
+            f"{node.kind.value} takes a STREAM, {relation.name} is a {kind}",
             span=node.span,
         )
 

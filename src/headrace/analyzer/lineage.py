@@ -164,7 +164,9 @@ def _windowed(node: TimeWindow) -> _Traced:
     below = _trace(node.input)
     (source,) = node.input.sources
     origins: Origins = {}
-    if isinstance(node.input, Scan) and node.input.properties.event_time.column is not None:
+    if node.time is not None:
+        origins = below.of(node.time)
+    elif isinstance(node.input, Scan) and node.input.properties.event_time.column is not None:
         origins = below.columns.get((source.alias, node.input.properties.event_time.column), {})
     added = {
         (source.alias, column.name): _raised(origins, LineageKind.TRANSFORMATION) for column in WINDOW_COLUMNS

@@ -255,6 +255,7 @@ class TimeWindow(LogicalNode):
 
     `advance_ms` is HOP's advance and CUMULATE's step. A SESSION has `size_ms` as its gap, and no bounds before it is grouped.
     Windows start `offset_ms` after the multiples of the advance since 1970 (CUMULATE: of the size), which is longer.
+    Over rows that change, `time` is the column with their event time, which has one value for each key; see docs/adr/0095.
     """
 
     input: LogicalNode
@@ -263,6 +264,7 @@ class TimeWindow(LogicalNode):
     advance_ms: int
     span: Span | None = field(default=None, compare=False)
     offset_ms: int = 0
+    time: ColumnReference | None = None
 
     @property
     def sources(self) -> tuple[SourceColumns, ...]:

@@ -11,6 +11,7 @@ from headrace.analyzer.catalog_view import BindingContext, resolve_relation
 from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder
 from headrace.analyzer.expressions import ColumnReference, Expression, transform
+from headrace.analyzer.fixed_times import fixed_time
 from headrace.analyzer.logical import (
     Aggregate,
     Limit,
@@ -31,6 +32,7 @@ from headrace.analyzer.patterns import match_recognize
 from headrace.analyzer.scope import UNNAMED, Scope
 from headrace.analyzer.sessions import groups_sessions, rows_of_sessions
 from headrace.analyzer.source_properties import source_properties, table_properties
+from headrace.analyzer.traits import traits
 from headrace.catalog.objects import Relation, RelationKind, StoreFacts
 from headrace.connectors.base import RecordSource, StoreDescriptor
 from headrace.core.errors import InternalError, Span, UserError
@@ -95,9 +97,12 @@ class SourceBinder:
         """Bind a source; raises UserError 3D020, 3D008, 42601, 53000 and 0A000 at its position."""
         if isinstance(node, WindowNode):
             rows = self._rows(node.this, node)
-            if node.args.get("time") is not None:
+            time = None
+            if not is_snapshot(rows) and not traits(rows).insert_only:
+                time = fixed_time(node, rows)
+            elif node.args.get("time") is not None:
                 _check_time(node.args["time"], rows)
-            window = _window(node, rows)
+            window = replace(_window(node, rows), time=time)
             if window.kind is WindowKind.SESSION and not groups_sessions(self._select, node):
                 return Subquery(
                     self._subquery(rows_of_sessions(node, rows)), rows.sources[0].alias, window.span

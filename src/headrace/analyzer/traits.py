@@ -139,9 +139,12 @@ def _time_window(node: TimeWindow) -> Traits:
     below = traits(node.input)
     alias = node.sources[0].alias
     bounds = node.kind is not WindowKind.SESSION
+    key = below.key
+    if node.kind is not WindowKind.TUMBLE and key is not None:
+        key = (*key, (alias, WINDOW_END))
     return Traits(
         below.changes,
-        below.key if node.kind is WindowKind.TUMBLE else None,
+        key,
         below.timed,
         (alias, WINDOW_END) if bounds else None,
         (alias, WINDOW_START) if bounds else None,
@@ -274,7 +277,10 @@ def _aggregate(node: Aggregate) -> Traits:
         )
         return Traits(INSERTS, _grouped_key(node, bounds), timed=True, window=end, window_start=start)
     distinct = below.insert_only and not _computes(node)
-    return Traits(INSERTS if distinct else ALL_CHANGES, _grouped_key(node, frozenset()))
+    groups = {place_of(key) for key in node.group_by}
+    of_windows = not below.insert_only and below.window in groups
+    key = _grouped_key(node, below.windows & groups if of_windows else frozenset())
+    return Traits(INSERTS if distinct else ALL_CHANGES, key)
 
 
 def window_groups(node: Aggregate) -> frozenset[Place]:
@@ -430,9 +436,9 @@ RowWindow = TimeWindow | MatchRecognize | OverAggregate
 
 def row_windows(root: LogicalNode) -> Iterator[tuple[int, RowWindow]]:
     """Yield the relations whose rows go into a window or a pattern one by one, by the identity of their scans, with that: what the
-    watermark has passed comes too late for it."""
+    watermark has passed comes too late for it. No row is too late for a window of rows that change."""
     for node in walk(root):
-        if isinstance(node, RowWindow):
+        if isinstance(node, RowWindow) and getattr(node, "time", None) is None:
             below = node.input
             while isinstance(below, Filter | Project | Subquery | Unnest | OverAggregate):
                 below = below.input

@@ -87,6 +87,9 @@ EVENT_TIME_HEADER = "headrace.event.time"
 """The header of a tombstone that we write: the event time of what ended the key, in microseconds since 1970, as digits.
 The record's own timestamp says when it was written, which in a replay is something else."""
 
+EPOCH_MS_MIN, EPOCH_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999 in milliseconds since 1970: an event time that is a number outside of them is no time."""
+
 HIDDEN_COLUMNS = (
     ROW_TIME,
     ROW_KEY,
@@ -97,6 +100,11 @@ HIDDEN_COLUMNS = (
     ROW_METADATA,
 )
 """Hidden columns that a decoder adds to the declared columns."""
+
+
+def epoch_time_sql(value: str) -> str:
+    """Return Spark SQL of a BIGINT event time as a TIMESTAMP; NULL if it is not a time."""
+    return f"CASE WHEN {value} BETWEEN {EPOCH_MS_MIN} AND {EPOCH_MS_MAX} THEN timestamp_millis({value}) END"
 
 
 @dataclass(frozen=True)

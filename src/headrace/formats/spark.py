@@ -23,12 +23,18 @@ from headrace.core.internal_columns import (
 )
 from headrace.core.schema import Column
 from headrace.core.types import BIGINT, BYTES, DataType, Struct, parse_type
-from headrace.formats.base import EVENT_TIME_HEADER, HIDDEN_COLUMNS, DecodeSpec, EncodeSpec, Format
+from headrace.formats.base import (
+    EPOCH_MS_MAX,
+    EPOCH_MS_MIN,
+    EVENT_TIME_HEADER,
+    HIDDEN_COLUMNS,
+    DecodeSpec,
+    EncodeSpec,
+    Format,
+    epoch_time_sql,
+)
 from headrace.formats.primitive import Primitive
 from headrace.formats.types import name_sql, spark_type, text_sql
-
-_EPOCH_MS_MIN, _EPOCH_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999."""
 
 _PARSED, _DECODED_KEY, _ROW, _REASON = (
     f"{PREFIX}{name}" for name in ("parsed", "decoded_key", "row", "reason")
@@ -159,7 +165,7 @@ def _reason_sql(spec: DecodeSpec) -> str:
     if any(column.name == spec.timestamp and column.type == BIGINT for column in spec.columns):
         time = f"{_PARSED}.value.{name_sql(spec.timestamp or '')}"
         reasons.append(
-            f"CASE WHEN {time} NOT BETWEEN {_EPOCH_MS_MIN} AND {_EPOCH_MS_MAX} THEN "
+            f"CASE WHEN {time} NOT BETWEEN {EPOCH_MS_MIN} AND {EPOCH_MS_MAX} THEN "
             f"concat({text_sql(f'column {spec.timestamp} expects milliseconds since 1970, found the number ')}, {time}) END"
         )
     return f"coalesce({', '.join(reasons)})"
@@ -192,7 +198,7 @@ def _time_sql(column: Column, value: str) -> str:
     """Return the `value` of an event-time column as a TIMESTAMP; NULL if it is not a time."""
     if column.type != BIGINT:
         return value
-    return f"CASE WHEN {value} BETWEEN {_EPOCH_MS_MIN} AND {_EPOCH_MS_MAX} THEN timestamp_millis({value}) END"
+    return epoch_time_sql(value)
 
 
 def _record_time_sql(records: DataFrame, spec: DecodeSpec) -> str:

@@ -308,17 +308,20 @@ def _window_extremes(node: WindowExtremes) -> str:
     return f"WindowExtremes {extreme}, in place of a join of the input with itself: it is computed once"
 
 
+def _time_window(node: TimeWindow) -> str:
+    advance = f", advance by {duration_text(node.advance_ms)}" if node.advance_ms != node.size_ms else ""
+    offset = f", offset {duration_text(node.offset_ms)}" if node.offset_ms else ""
+    time = f", by {SHOWN.bare(node.time)}" if node.time is not None else ""
+    return f"TimeWindow {node.kind.value} of {duration_text(node.size_ms)}{advance}{offset}{time}"
+
+
 def _line(node: LogicalNode) -> str:
     match node:
         case Scan():
             alias = "" if node.alias == node.relation.name.name else f" AS {printed(node.alias)}"
             return f"Scan {node.relation.name}{alias}"
         case TimeWindow():
-            advance = (
-                f", advance by {duration_text(node.advance_ms)}" if node.advance_ms != node.size_ms else ""
-            )
-            offset = f", offset {duration_text(node.offset_ms)}" if node.offset_ms else ""
-            return f"TimeWindow {node.kind.value} of {duration_text(node.size_ms)}{advance}{offset}"
+            return _time_window(node)
         case Filter():
             return f"Filter {SHOWN.bare(node.condition)}"
         case Project():

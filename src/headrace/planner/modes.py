@@ -154,6 +154,8 @@ def _over(node: LogicalNode, below: Operator) -> Operator:
 
 
 def _time_window(node: TimeWindow, _accepted: _Accepted) -> Operator:
+    if node.time is not None:
+        return _over(node, place(node.input, Mode.SIGNED))
     return _over(node, _timed(node.input, f"{node.kind.value} takes a STREAM", node.span))
 
 

@@ -120,7 +120,7 @@ def _rows(node: LogicalNode) -> _Rows:
     match node:
         case Scan():
             return _Rows((replace(node, alias=""),), lambda column: replace(column, source=""))
-        case TimeWindow() if node.kind is not WindowKind.SESSION:
+        case TimeWindow(time=None) if node.kind is not WindowKind.SESSION:
             return _windowed(node)
         case Filter():
             below = _rows(node.input)

@@ -200,7 +200,7 @@ def test_what_is_wrong_inside_a_view_is_shown_where_the_view_is_named() -> None:
     _refused(
         text,
         "busy",
-        "the rows of the materialized view airline.public.busy change",
+        "TUMBLE over the materialized view airline.public.busy requires an event time that is part of the key",
         "Apply the window to the streams",
     )
 

@@ -9,6 +9,8 @@ import pytest
 
 from headrace.analyzer.logical import Aggregate, TimeWindow, Unnest, walk
 from headrace.analyzer.traits import traits
+from headrace.core.errors import UserError
+from headrace.core.sqlstate import SqlState
 from headrace.planner import physical
 from tests.plans.shapes import tree
 from tests.plans.world import planned
@@ -17,8 +19,8 @@ COUNTED = "SELECT window_start, window_end, COUNT(*) AS n FROM {} GROUP BY windo
 
 
 def window(source: str) -> TimeWindow:
-    """The window of a query that counts the rows of its windows."""
-    [node] = [node for node in walk(tree(COUNTED.format(source))) if isinstance(node, TimeWindow)]
+    """The topmost window of a query that counts the rows of its windows."""
+    node, *_ = [node for node in walk(tree(COUNTED.format(source))) if isinstance(node, TimeWindow)]
     return node
 
 
@@ -106,3 +108,73 @@ def test_rows_of_sessions_are_collected_unless_the_groups_are_the_sessions(
         len([x for x in parts if isinstance(x, Unnest)]),
     ) == shape
     assert traits(parts[0]).insert_only
+
+
+BY_HOUR = "SELECT carrier, FLOOR(departed TO HOUR) AS hour, COUNT(*) AS n FROM flights GROUP BY carrier, FLOOR(departed TO HOUR)"
+DAILY = (
+    f"SELECT window_time AS ended, SUM(n) AS n FROM TUMBLE(({BY_HOUR}), DESCRIPTOR(hour), SIZE 1 DAY) "
+    "GROUP BY window_start, window_end, window_time"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "time"),
+    [
+        ("TUMBLE(readings, SIZE 1 DAY)", "at"),
+        ("TUMBLE(readings, DESCRIPTOR(at), SIZE 1 DAY)", "at"),
+        ("TUMBLE((SELECT at AS moment, level FROM readings WHERE level > 0), SIZE 1 DAY)", "moment"),
+        (f"HOP(({BY_HOUR}), DESCRIPTOR(hour), SIZE 1 DAY, ADVANCE BY 1 HOUR)", "hour"),
+        (f"TUMBLE((SELECT hour + INTERVAL '1' DAY AS next, n FROM ({BY_HOUR})), DESCRIPTOR(next), SIZE 1 DAY)", "next"),
+        (f"TUMBLE(({DAILY}), DESCRIPTOR(ended), SIZE 7 DAYS)", "ended"),
+        (f"CUMULATE((SELECT DISTINCT hour FROM ({BY_HOUR})), DESCRIPTOR(hour), SIZE 1 DAY, STEP BY 1 HOUR)", "hour"),
+    ],
+)  # fmt: skip
+def test_a_window_over_rows_that_change_is_by_a_time_of_their_key(source: str, time: str) -> None:
+    node = window(source)
+    assert node.time is not None
+    assert node.time.column == time
+    plan = planned(f"CREATE CHANGELOG c AS {COUNTED.format(source)}")
+    # No watermark closes the windows, so no row is late.
+    assert not [step for step in plan.steps if isinstance(step, physical.AssignWatermark)]
+    assert plan.groupings == []
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("TUMBLE(planes, SIZE 1 DAY)", "an update may change the time"),
+        ("TUMBLE(readings, SIZE 1 DAY) WITH ('timestamp' = 'checked')", "an update may change the time"),
+        ("TUMBLE(readings, DESCRIPTOR(checked), SIZE 1 DAY)", "an update may change the time"),
+        ("TUMBLE(readings, DESCRIPTOR(sensor), SIZE 1 DAY)", "not a time"),
+        ("TUMBLE(airports, SIZE 1 DAY)", "no column with their event time"),
+        (f"TUMBLE(({BY_HOUR}), SIZE 1 DAY)", "no column with their event time"),
+        (f"TUMBLE(({BY_HOUR}), DESCRIPTOR(n), SIZE 1 DAY)", "not a time"),
+        ("TUMBLE((SELECT carrier, MAX(departed) AS last FROM flights GROUP BY carrier), DESCRIPTOR(last), SIZE 1 DAY)", "may change"),
+        ("TUMBLE((SELECT sensor, checked + INTERVAL '1' DAY AS at FROM readings), DESCRIPTOR(at), SIZE 1 DAY)", "may change"),
+        ("TUMBLE((SELECT sensor, at, NOW() AS seen FROM readings), DESCRIPTOR(seen), SIZE 1 DAY)", "may change"),
+        ("SESSION(readings, GAP 1 DAY)", "SESSION requires rows that never change"),
+    ],
+)  # fmt: skip
+def test_a_window_over_rows_that_change_is_refused_by_a_time_that_may_change(
+    source: str, reason: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        tree(COUNTED.format(source))
+    assert refused.value.state is SqlState.FEATURE_NOT_SUPPORTED
+    assert reason in refused.value.message
+    assert refused.value.hint
+
+
+def test_the_groups_of_windows_over_rows_that_change_are_known_by_one_bound() -> None:
+    query = "SELECT {} COUNT(*) AS n FROM HOP(readings, SIZE 1 DAY, ADVANCE BY 1 HOUR) GROUP BY window_start, window_end"
+    assert traits(tree(query.format("window_end,"))).key == (("", "window_end"),)
+    assert traits(tree(query.format("window_start,"))).key == (("", "window_start"),)
+    assert traits(tree(query.format(""))).key is None
+    rows = "SELECT window_end, sensor, at, level FROM HOP(readings, SIZE 1 DAY, ADVANCE BY 1 HOUR)"
+    assert traits(tree(rows)).key == (("", "sensor"), ("", "at"), ("", "window_end"))
+
+
+def test_the_bounds_of_a_window_are_not_columns_of_its_rows_too() -> None:
+    inner = "SELECT window_start, window_end, COUNT(*) AS n FROM TUMBLE(readings, SIZE 1 HOUR) GROUP BY window_start, window_end"
+    with pytest.raises(UserError, match="already have a column window_start"):
+        tree(COUNTED.format(f"TUMBLE(({inner}), DESCRIPTOR(window_start), SIZE 1 DAY)"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.analyzer.expressions import conjuncts
+from headrace.analyzer.expressions import ColumnReference, conjuncts
 from headrace.analyzer.logical import (
     WINDOW_COLUMNS,
     WINDOW_END,
@@ -24,7 +24,8 @@ from headrace.connectors.registry import connector
 from headrace.core.errors import InternalError, Span, UserError
 from headrace.core.internal_columns import DELETED, OP, PREFIX, ROW_HEADERS, ROW_TIME, SEQUENCE, WINDOW
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import Array, DataType, Struct
+from headrace.core.types import BIGINT, Array, DataType, Struct
+from headrace.formats.base import epoch_time_sql
 from headrace.planner import physical
 from headrace.planner.lowering.context import Lowering, Needed, Wants, places
 from headrace.planner.lowering.fragments import POSITION, Fragment, Hidden, indented, select
@@ -128,7 +129,7 @@ def _by_arrival(node: Scan, window: RowWindow | None) -> bool:
 def _without_window(node: Scan, message: str, key: str, span: Span | None) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
-        f"{message}, and the rows of {node.relation.name} are in no window",
+        f"{message}, and the rows of {node.relation.name} are in no such window",
         hint=f"Leave '{key}' out, or group TUMBLE, HOP, CUMULATE or SESSION over the relation by its bounds.",
         span=span,
     )
@@ -202,7 +203,10 @@ def _late(low: Lowering, node: Scan, read: str, window: RowWindow | None) -> str
         if topic.span is None:
             return None  # the relation's own wish, for the queries that have windows
         raise _without_window(
-            node, "late rows exist only for windows and patterns", "source.late.rows.handling", topic.span
+            node,
+            "late rows exist only for windows over streams and for patterns",
+            "source.late.rows.handling",
+            topic.span,
         )
     return None if low.interactive else _side_output(low, "late_rows", node, read, topic)
 
@@ -290,13 +294,15 @@ def time_window(low: Lowering, operator: Operator, node: TimeWindow, needed: Nee
     """Lower time windows: each row in its windows. A SESSION's bounds come with its groups alone."""
     names = {column.name for column in WINDOW_COLUMNS}
     own = frozenset(place for place in needed if place[1] not in names)
+    if node.time is not None:
+        return _of_changes(low, operator, node, node.time, own)
     below = low.marked(low.fragment(operator.inputs[0], own), own)
     alias = node.sources[0].alias
     time = identifier(ROW_TIME)
     if node.kind is WindowKind.CUMULATE:
         return replace(
             below,
-            text=f"(\n{indented(_cumulated(node, below.table or ''))}\n) AS {identifier(alias)}",
+            text=f"(\n{indented(_bounded(node, below.table or '', time))}\n) AS {identifier(alias)}",
             sources=node.sources,
             table=None,
         )
@@ -313,21 +319,44 @@ def time_window(low: Lowering, operator: Operator, node: TimeWindow, needed: Nee
     return replace(below, text=text, sources=node.sources, windows={alias}, table=None)
 
 
-def _cumulated(node: TimeWindow, table: str) -> str:
-    """Lower CUMULATE: a row is in those windows of its day, say, that end after it, one for each step."""
+def _of_changes(
+    low: Lowering, operator: Operator, node: TimeWindow, time: ColumnReference, needed: Needed
+) -> Fragment:
+    """Lower windows over rows that change: the bounds are columns like others, and a deletion is in the windows of its row."""
+    needed |= places(time)
+    below = low.fragment(operator.inputs[0], needed)
+    if below.conditions or below.table is None or below.positions:
+        below = low.cut("windowed", below, needed)
+    moment = identifier(time.column)
+    if time.type == BIGINT:
+        moment = epoch_time_sql(moment)
+    text = _bounded(node, below.table or "", moment)
+    return replace(
+        below, text=f"(\n{indented(text)}\n) AS {identifier(time.source)}", sources=node.sources, table=None
+    )
+
+
+def _bounded(node: TimeWindow, table: str, time: str) -> str:
+    """Return each row once for each of its windows. A row is in those windows of CUMULATE that start with the whole one and end after
+    the row, one for each step, and in those of TUMBLE and HOP that start at most a size before it."""
     size, step = node.size_ms * 1000, node.advance_ms * 1000
-    time = identifier(ROW_TIME)
     start, end = identifier(WINDOW_START), identifier(WINDOW_END)
     micros, last = identifier(f"{PREFIX}micros"), identifier(f"{PREFIX}end")
     stepped = select([f"unix_micros({time}) AS {micros}", "*"], table)
     moved = f"{micros} - {node.offset_ms * 1000}L" if node.offset_ms else micros
-    ends = (
-        f"sequence({micros} - pmod({moved}, {step}L) + {step}L, "
-        f"{micros} - pmod({moved}, {size}L) + {size}L, {step}L)"
-    )
+    if node.kind is WindowKind.CUMULATE:
+        first = f"{micros} - pmod({moved}, {step}L) + {step}L"
+        final = f"{micros} - pmod({moved}, {size}L) + {size}L"
+        begin = f"{micros} - pmod({moved}, {size}L)"
+    else:
+        # The first window that ends after the row, and the one that starts last before it.
+        first = f"{micros} - pmod({moved} - {size}L, {step}L) + {step}L"
+        final = f"{micros} - pmod({moved}, {step}L) + {size}L"
+        begin = f"{last} - {size}L"
+    ends = f"sequence({first}, {final}, {step}L)"
     exploded = select([f"explode({ends}) AS {last}", "*"], f"(\n{indented(stepped)}\n)")
     bounds = [
-        f"timestamp_micros({micros} - pmod({moved}, {size}L)) AS {start}",
+        f"timestamp_micros({begin}) AS {start}",
         f"timestamp_micros({last}) AS {end}",
         f"timestamp_micros({last} - 1000L) AS {identifier(WINDOW_TIME)}",
     ]

@@ -1,0 +1,1 @@
+CREATE CHANGELOG by_day AS SELECT window_start, window_end, COUNT(*) AS n, MAX(level) AS most FROM HOP(readings, SIZE 1 DAY, ADVANCE BY 6 HOURS, OFFSET 1 HOUR) WHERE level > 0 GROUP BY window_start, window_end HAVING COUNT(*) > 1;

@@ -1,0 +1,1 @@
+CREATE CHANGELOG by_day AS SELECT window_end, carrier, MAX(n) AS busiest FROM CUMULATE((SELECT carrier, FLOOR(departed TO HOUR) AS hour, COUNT(*) AS n FROM flights GROUP BY carrier, FLOOR(departed TO HOUR)), DESCRIPTOR(hour), SIZE 1 DAY, STEP BY 6 HOURS) GROUP BY window_start, window_end, carrier;
