@@ -55,7 +55,7 @@ CLASSES = (
 _SOURCE = "org.apache.spark.sql.kafka010.KafkaFromFirstRecords"
 NOISY_LOGGERS = ("org.apache.spark.sql.kafka010.KafkaDataConsumer", "org.apache.kafka.clients")
 
-_RECORDS = (
+RECORDS = (
     "key",
     "value",
     "timestamp",
@@ -104,7 +104,7 @@ def source(session: SparkSession, request: SourceRequest) -> DataFrame:
     reader = reader.option("startingOffsets", _starting_offsets(request))
     if request.records_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(request.records_per_batch))
-    return reader.load().selectExpr(*_RECORDS, *(["headers"] if request.headers else []))
+    return reader.load().selectExpr(*RECORDS, *(["headers"] if request.headers else []))
 
 
 def sink(records: DataFrame, request: SinkRequest) -> DataStreamWriter | Callable[[DataFrame, int], None]:
