@@ -12,6 +12,8 @@ interface EntityLayoutProps {
   readonly path: readonly string[];
 }
 
+/** SQLSTATE of stores without entities of their own. */
+const NOT_SUPPORTED = "0A000";
 /** Partitions grow while somebody looks. */
 const REPEATED_EVERY_MS = 5000;
 
@@ -39,7 +41,11 @@ export function EntityLayout({ store, path }: EntityLayoutProps) {
       ) : null}
       <div>
         <h2>Settings</h2>
-        <FailureNote failure={settings.failure} />
+        {settings.failure?.kind === "sql" && settings.failure.sqlState === NOT_SUPPORTED ? (
+          <Empty title="No settings">A stream declares the entity: its definition has the settings.</Empty>
+        ) : (
+          <FailureNote failure={settings.failure} />
+        )}
         {settings.data === null ? null : <Settings settings={settings.data} />}
       </div>
     </div>
