@@ -35,6 +35,14 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "bin" / "python")
 
 
+@pytest.fixture(scope="module")
+def other_spark(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A class path with which an executor reports another version of Spark."""
+    folder = tmp_path_factory.mktemp("spark")
+    (folder / "spark-version-info.properties").write_text("version=4.0.9\nrevision=0\n")
+    return str(folder)
+
+
 @pytest.mark.parametrize(
     ("options", "cause", "remedy"),
     [
@@ -56,23 +64,51 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
             "the address 192.0.2.7 of HEADRACE_DRIVER_HOST does not belong to this machine",
             "Set it to an address of this machine",
         ),
+        *(
+            (
+                {"spark_options": {"spark.executor.extraClassPath": "{other_spark}"}, **checkpoints},
+                "have another version of Spark: the worker at 127.0.0.",
+                "Start the cluster with the version of Spark that this release of Headrace has",
+            )
+            for checkpoints in ({"checkpoints": "{folder}"}, {})
+        ),
+        # Another folder in each process, as a path that is not a shared mount.
+        ({"checkpoints": "/proc/self/cwd/mount"}, "does not see the file", "Mount one folder"),
     ],
-    ids=["master", "executors", "memory", "no Python", "Python without Headrace", "driver's host"],
+    ids=[
+        "master",
+        "executors",
+        "memory",
+        "no Python",
+        "Python without Headrace",
+        "driver's host",
+        "another Spark",
+        "another Spark without a folder to check",
+        "folder that is not shared",
+    ],
 )
 def test_a_start_that_must_fail_says_why(
     cluster: SparkCluster,
     tmp_path: Path,
     bare_python: str,
+    other_spark: str,
     options: dict[str, Any],
     cause: str,
     remedy: str,
 ) -> None:
-    texts = {
-        name: value.format(free=free_port(), bare=bare_python)
-        for name, value in options.items()
-        if isinstance(value, str)
+    names = {
+        "free": free_port(),
+        "bare": bare_python,
+        "other_spark": other_spark,
+        "folder": tmp_path,
     }
-    error = _failed(cluster, tmp_path, {**options, **texts})
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: filled(each) for name, each in value.items()}
+        return value.format(**names) if isinstance(value, str) else value
+
+    error = _failed(cluster, tmp_path, filled(options))
     assert cause in error, error
     assert remedy in error, error
     assert cluster.secret not in error
@@ -96,6 +132,7 @@ def _failed(
         "driver_memory_mb": 512,
         "spark_master": cluster.master,
         "warm_up": False,
+        "tasks_timeout_ms": int(PATIENCE_S * 1000),
         **options,
     }
     path = folder / "s"

@@ -108,11 +108,14 @@ def test_a_short_limit_for_heartbeats_is_looked_at_as_often(
             "the executors that spark://192.0.2.1:7077 starts end at once",
             "a connection to the driver at 192.0.2.7, the value of HEADRACE_DRIVER_HOST, which each worker must resolve",
         ),
-        (
-            {"problems": ["the worker at w1 runs Spark 3.5.1, expected 4.1.4"]},
-            SqlState.REMOTE_UNAVAILABLE,
-            "have another version of Spark: the worker at w1 runs Spark 3.5.1, expected 4.1.4",
-            "Start the cluster with the version of Spark",
+        *(
+            (
+                {"problems": ["the worker at w1 runs Spark 3.5.1, expected 4.1.4"], "checkpoints": place},
+                SqlState.REMOTE_UNAVAILABLE,
+                "have another version of Spark: the worker at w1 runs Spark 3.5.1, expected 4.1.4",
+                "Start the cluster with the version of Spark",
+            )
+            for place in ("{folder}", "s3://streams/headrace", None)
         ),
         *(
             (
@@ -146,12 +149,13 @@ def test_executors_that_cannot_work_are_reported_with_the_cause(
     monkeypatch.setattr(cluster, "jvm", lambda _session: SimpleNamespace(org=packages))
     context = SimpleNamespace(isStopped=lambda: answers.get("is_stopped", False))
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: context)))
+    place = answers.get("checkpoints", "{folder}")
     options = DriverOptions(
         work_dir=tmp_path,
         spark_master=MASTER,
         driver_host="192.0.2.7",
         cluster=Cluster(2, 1, "1g"),
-        checkpoints=str(tmp_path),
+        checkpoints=place and place.format(folder=tmp_path),
     )
     with pytest.raises(ExternalError) as failed:
         check_executors(session, options)

@@ -27,7 +27,6 @@ from headrace.engine.protocol import PoolSlots
 
 _PODS_TIMEOUT_MS = 300_000
 """A cluster that adds nodes by itself needs minutes for one."""
-_TASKS_TIMEOUT_MS = 60_000
 _TIMEOUT_INTERVAL_MS = 60_000
 """The interval at which Spark looks for executors without heartbeats by default, which must not exceed the time that they may be late."""
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -167,7 +166,9 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
     if executors < needed:
         raise _too_few(executors, needed, options, has_ended=context.isStopped())
     slots = executors * cluster.cores if cluster is not None else executors
-    if options.checkpoints is not None and not bucket.is_used(options):
+    if options.checkpoints is None or bucket.is_used(options):
+        _check_tasks("", slots, session, options)
+    else:
         _check_folder(Path(options.checkpoints), slots, session, options)
     if options.worker_python is not None:
         _check_python(slots, session, options)
@@ -194,30 +195,17 @@ def _too_few(executors: int, needed: int, options: DriverOptions, *, has_ended: 
 
 
 def _check_folder(folder: Path, slots: int, session: SparkSession, options: DriverOptions) -> None:
-    java, context = jvm(session).org.apache.spark.deploy.headrace.Cluster, session.sparkContext._jsc.sc()
     token = folder / f".shared-{uuid.uuid4().hex}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         token.write_text(uuid.uuid4().hex)
-        problems = list(java.problems(context, str(token), slots, _TASKS_TIMEOUT_MS))
+        problems = _check_tasks(str(token), slots, session, options)
     except OSError as error:
         problems = [f"the server cannot write there: {error.strerror or error}"]
-    except Py4JError as error:
-        raise ExternalError(
-            SqlState.REMOTE_UNAVAILABLE,
-            f"the executors of {options.spark_master} ran no task: {_cause(str(error))}",
-            hint="Workers need the driver's version of Spark, and a connection to the address of HEADRACE_DRIVER_HOST.",
-        ) from None
     finally:
         for path in folder.glob(f"{token.name}*"):
             with suppress(OSError):
                 path.unlink()
-    if versions := [problem for problem in problems if _RUNS in problem]:
-        raise ExternalError(
-            SqlState.REMOTE_UNAVAILABLE,
-            f"the workers of {options.spark_master} have another version of Spark: {'; '.join(versions[:3])}",
-            hint=_SAME_SPARK,
-        )
     if problems:
         raise ExternalError(
             SqlState.REMOTE_UNAVAILABLE,
@@ -225,6 +213,29 @@ def _check_folder(folder: Path, slots: int, session: SparkSession, options: Driv
             hint="Mount one folder under this path on the server and on all workers, writable for both, or name another one with "
             "'compute_pool.checkpoints'.",
         )
+
+
+def _check_tasks(token: str, slots: int, session: SparkSession, options: DriverOptions) -> list[str]:
+    """Run tasks on all executors, and return what is wrong there with the folder of the file `token`; with an empty name, nothing.
+
+    Raises ExternalError 57015 if no task runs, or if an executor has another version of Spark.
+    """
+    java, context = jvm(session).org.apache.spark.deploy.headrace.Cluster, session.sparkContext._jsc.sc()
+    try:
+        problems = list(java.problems(context, token, slots, options.tasks_timeout_ms))
+    except Py4JError as error:
+        raise ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the executors of {options.spark_master} ran no task: {_cause(str(error))}",
+            hint="Workers need the driver's version of Spark, and a connection to the address of HEADRACE_DRIVER_HOST.",
+        ) from None
+    if versions := [problem for problem in problems if _RUNS in problem]:
+        raise ExternalError(
+            SqlState.REMOTE_UNAVAILABLE,
+            f"the workers of {options.spark_master} have another version of Spark: {'; '.join(versions[:3])}",
+            hint=_SAME_SPARK,
+        )
+    return problems
 
 
 def _check_python(slots: int, session: SparkSession, options: DriverOptions) -> None:
@@ -240,10 +251,10 @@ def _check_python(slots: int, session: SparkSession, options: DriverOptions) -> 
 
     asking = threading.Thread(target=ask, name="worker-python", daemon=True)
     asking.start()
-    asking.join(_TASKS_TIMEOUT_MS / 1000)
+    asking.join(options.tasks_timeout_ms / 1000)
     if asking.is_alive():
         session.sparkContext.cancelAllJobs()
-        failures.append(f"it has not answered in {_TASKS_TIMEOUT_MS // 1000} s")
+        failures.append(f"it has not answered in {options.tasks_timeout_ms // 1000} s")
     failures += sorted(
         {
             f"the worker at {host} has Headrace {version}, expected {__version__}"

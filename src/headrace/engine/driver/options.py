@@ -39,6 +39,9 @@ class DriverOptions(BaseModel):
     executors_timeout_ms: int = Field(
         120_000, description="The longest wait for the executors of a standalone cluster."
     )
+    tasks_timeout_ms: int = Field(
+        60_000, description="The longest wait for the tasks that check the executors of a cluster."
+    )
     outlive: Outlive | None = Field(None, description="Without, the driver ends with its server.")
     pods: PodOptions | None = Field(None, description="Facts about the driver's pod, on Kubernetes.")
     checkpoints: str | None = Field(

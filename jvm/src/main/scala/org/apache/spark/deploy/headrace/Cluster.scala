@@ -106,13 +106,14 @@ object Cluster {
     case other                            => throw new IllegalStateException(s"$other has no executors to ask for")
   }
 
-  /** Lets tasks on the executors read the file `token` and write one beside it, which the driver must see. Returns the problems, none if
-    * every executor shares the folder and has the driver's version of Spark. Throws the reason why no task ran in `timeoutMs`.
+  /** Lets tasks on the executors read the file `token` and write one beside it, which the driver must see; of an empty `token` no file.
+    * Returns the problems, none if every executor shares the folder and has the driver's version of Spark. Throws the reason why no task
+    * ran in `timeoutMs`.
     */
   def problems(context: SparkContext, token: String, slots: Int, timeoutMs: Long): JavaList[String] = {
     // Several for each slot, and each for a moment, so that every executor gets one.
     val tasks = 4 * slots
-    val expected = Files.readString(Paths.get(token))
+    val expected = if (token.isEmpty) "" else Files.readString(Paths.get(token))
     val ran = context.parallelize(1 to tasks, tasks).map(_ => Cluster.look(token, expected)).collectAsync()
     val answers =
       try Await.result(ran, timeoutMs.millis)
@@ -121,7 +122,7 @@ object Cluster {
       val written = Path.of(s"$token-${answer.executor}")
       if (answer.problem.nonEmpty) answer.problem
       else if (answer.version != SPARK_VERSION) s"the worker at ${answer.host} runs Spark ${answer.version}, expected $SPARK_VERSION"
-      else if (!Files.exists(written)) s"the server does not see what the worker at ${answer.host} writes"
+      else if (token.nonEmpty && !Files.exists(written)) s"the server does not see what the worker at ${answer.host} writes"
       else ""
     }
     seen.filter(_.nonEmpty).distinct.toSeq.asJava
@@ -136,7 +137,8 @@ object Cluster {
     val problem =
       try {
         val file = Paths.get(token)
-        if (!Files.exists(file)) s"the worker at $host does not see the file ${file.getFileName}"
+        if (token.isEmpty) ""
+        else if (!Files.exists(file)) s"the worker at $host does not see the file ${file.getFileName}"
         else if (Files.readString(file) != expected) s"the worker at $host sees another folder there"
         else {
           Files.writeString(Path.of(s"$token-$executor"), expected)
