@@ -104,11 +104,13 @@ suite:
 	$(SHORT_LIVED) HEADRACE_PATIENCE_S=360 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests \
 	  --ignore=tests/unit --ignore=tests/test_tidy.py --ignore=tests/slt/test_catalog.py --durations=40 --seconds build/durations.json --failures build/failures.txt
 
-prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run. Then the tests marked `prove`, and all cases of the JVM's. POOL=cluster: instead, the .slt suite with all tasks on a Spark cluster; POOL=s3: the files about ClickHouse, Databricks and Snowflake, with all checkpoints in S3
+prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run. Then the tests marked `prove`, and all cases of the JVM's. POOL=cluster: instead, the .slt suite with all tasks on a Spark cluster; POOL=s3: the files about ClickHouse, Databricks and Snowflake, with all checkpoints in S3; POOL=cluster-s3: that of ClickHouse with both
 ifeq ($(POOL),cluster)
 	HEADRACE_POOL=cluster HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py
 else ifeq ($(POOL),s3)
 	HEADRACE_POOL=s3 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py -k "test_clickhouse or test_databricks or test_snowflake"
+else ifeq ($(POOL),cluster-s3)
+	HEADRACE_POOL=cluster-s3 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py -k test_clickhouse
 else
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done
 	HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q -m prove tests

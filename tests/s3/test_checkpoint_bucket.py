@@ -7,6 +7,7 @@ import time
 import uuid
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -199,6 +200,56 @@ def test_files_of_a_batch_are_sent_once_wherever_the_journal_is(store: Checkpoin
         journal.complete(1, 8)
         assert [file.name for file in journal.left()] == ["part-0.parquet"]
     assert sorted(place.names("")) == ["1", "state.json"]
+
+
+class TasksElsewhere:
+    """A frame on a cluster as `Journal.keep` uses it: two tasks write files of one row and of none, and an attempt that failed another."""
+
+    def __init__(self, place: S3Folder) -> None:
+        self.write = self
+        self.sparkSession = SimpleNamespace(
+            sparkContext=SimpleNamespace(master="spark://192.0.2.1:7077"), conf=SimpleNamespace(set=self._set)
+        )
+        self._place = place
+        self.settings: dict[str, str] = {}
+
+    def _set(self, name: str, value: str) -> None:
+        self.settings[name] = value
+
+    def mode(self, name: str) -> TasksElsewhere:
+        assert name == "append"
+        return self
+
+    def option(self, name: str, value: int) -> TasksElsewhere:
+        assert (name, value) == ("maxRecordsPerFile", 10)
+        return self
+
+    def parquet(self, uri: str) -> None:
+        assert uri == self._place.uri
+        for name, count in (("part-0-a.parquet", 3), ("part-0-b.parquet", 1), ("part-1-c.parquet", 0)):
+            file = pa.BufferOutputStream()
+            parquet.write_table(pa.table({"n": range(count)}), file)
+            self._place.write(name, file.getvalue().to_pybytes())
+        self._place.write("_files", "part-0-b.parquet\npart-1-c.parquet")
+
+
+def test_files_that_tasks_on_other_machines_wrote_are_sent_and_those_of_failed_attempts_are_not(
+    bucket: S3Folder,
+) -> None:
+    place = bucket.at("q-1", "clickhouse")
+    tasks = TasksElsewhere(place.at("0"))
+    with ExitStack() as resources:
+        Journal(place, resources).keep(tasks, 0, 7, rows_per_file=10)
+    assert tasks.settings == {"spark.sql.sources.commitProtocolClass": "io.headrace.spark.FilesInPlace"}
+    with ExitStack() as resources:  # the next driver, on another machine
+        journal = Journal(place, resources)
+        assert (journal.version, journal.contains(0)) == (7, True)
+        [left] = journal.left()
+        assert (left.name, parquet.read_table(left).num_rows) == ("part-0-b.parquet", 1)
+        journal.sent(left)
+        assert list(journal.left()) == []
+        journal.begin(1)
+    assert place.names("") == ["state.json"]
 
 
 def test_a_file_that_is_to_be_new_replaces_none_and_a_folder_of_hadoop_is_no_file(

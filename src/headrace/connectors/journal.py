@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pyarrow import parquet
 
+from headrace.connectors.batch_files import write_files
 from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, sync
 
 _STATE = "state.json"
@@ -53,6 +55,12 @@ class Journal:
         """True if an epoch was kept, and perhaps sent, before."""
         return self._kept is not None and self._kept.epoch >= epoch
 
+    def keep(self, rows: Any, epoch: int, version: int, *, rows_per_file: int) -> None:
+        """Keep the rows of a DataFrame, those of an epoch, in files of at most so many rows, which Spark writes."""
+        shared = self._store.at(str(epoch))
+        is_shared = write_files(rows, self.begin(epoch), shared, rows_per_file=rows_per_file)
+        self.complete(epoch, version, is_uploaded=is_shared)
+
     def begin(self, epoch: int) -> Path:
         """Return an empty folder of this machine for the files of an epoch, and delete the files of other epochs."""
         for folder in self._folder.iterdir():
@@ -64,16 +72,16 @@ class Journal:
                     self._store.at(name).remove()
         return self._files(epoch)
 
-    def complete(self, epoch: int, version: int) -> None:
-        """Return when the files of an epoch, and that they are all of them, would survive a crash."""
+    def complete(self, epoch: int, version: int, *, is_uploaded: bool = False) -> None:
+        """Return when the files of an epoch, and that they are all of them, would survive a crash; with `is_uploaded` the files do."""
         files = sorted(
             file for file in self._files(epoch).glob("*.parquet") if parquet.read_metadata(file).num_rows
         )
-        if self._is_remote:
+        if self._is_remote and not is_uploaded:
             with self._store.at(str(epoch)).writing(self._folder) as uploaded:
                 for file in files:
                     os.link(file, uploaded / file.name)
-        else:
+        elif not self._is_remote:
             for file in files:
                 sync(file)
             sync(self._files(epoch))

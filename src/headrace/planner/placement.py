@@ -64,6 +64,12 @@ def _untested(plan: SparkPlan) -> list[str]:
     return sorted(connector(name).label for name in types if connector(name).on_clusters is None)
 
 
+def _sending_files(plan: SparkPlan) -> list[str]:
+    """Return the store types of the sinks of a plan that send files of tasks on the driver's machine."""
+    types = {step.connector for step in plan.sinks if isinstance(step, WriteRows)}
+    return sorted(connector(name).label for name in types if connector(name).remote_checkpoints == "driver")
+
+
 def _lacks_python(target: Target) -> bool:
     return not target.python
 
@@ -134,14 +140,11 @@ REMOTE_RULES = (
         ),
     ),
     Rule(
-        "on a cluster, a sink that sends files which tasks have written",
+        "on a cluster, a sink that sends files of tasks, into a store of a type that was not tried there",
         "Write to a topic, and copy from there in a pool on the server's machine.",
-        lambda plan: any(
-            connector(step.connector).remote_checkpoints == "driver"
-            for step in plan.sinks
-            if isinstance(step, WriteRows)
-        ),
+        lambda plan: bool(_sending_files(plan)),
         lambda target: target.is_cluster,
+        _sending_files,
     ),
     Rule(
         "on a cluster, a table that is looked up and kept whole",

@@ -231,7 +231,7 @@ def test_tables_are_written_with_checkpoints_in_s3_from_the_servers_machine(kind
     if connector(kind).remote_checkpoints == "everywhere":
         assert placed_on(plan, REMOTE_CLUSTER).target == REMOTE_CLUSTER
     else:
-        with pytest.raises(UserError, match="on a cluster, a sink that sends files"):
+        with pytest.raises(UserError, match=rf"not tried there \({connector(kind).label}\)$"):
             placed_on(plan, REMOTE_CLUSTER)
 
 

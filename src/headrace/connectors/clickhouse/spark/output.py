@@ -88,9 +88,7 @@ class _Output:
             rows = rows.selectExpr("*", f"{version}L AS {name_sql(str(self._table.version))}")
         rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         # ClickHouse merges few large parts best, so their number must not depend on the tasks of a query.
-        files = rows.repartition(1).write.option("maxRecordsPerFile", ROWS_PER_INSERT)
-        files.parquet(str(self._journal.begin(epoch)))
-        self._journal.complete(epoch, version)
+        self._journal.keep(rows.repartition(1), epoch, version, rows_per_file=ROWS_PER_INSERT)
 
     def _next_version(self) -> int:
         """Return a version greater than all versions in the table and all of this query's, even if a clock was set back."""
