@@ -19,6 +19,7 @@ from headrace.analyzer.logical import (
     LookupJoin,
     Project,
     Scan,
+    SingleRow,
     Sort,
     SourceProperties,
     Subquery,
@@ -112,6 +113,8 @@ class SourceBinder:
             return self._changelog(node, self._rows(node.this, node))
         if isinstance(node, MatchNode):
             return self._matches(node)
+        if isinstance(node, exp.Unnest) and not node.args.get("function"):
+            return bind_unnest(node, SingleRow(), Scope((), overloads=self._context.overloads))
         return self._rows(node, node)
 
     def _matches(self, node: MatchNode) -> LogicalNode:
@@ -146,8 +149,8 @@ class SourceBinder:
         if not isinstance(source, exp.Table):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{type(source).__name__.upper()} is not supported here in FROM",
-                hint="Write FROM relation CROSS JOIN UNNEST(array) AS t(element)."
+                f"{'LATERAL TABLE' if isinstance(source, exp.Unnest) else type(source).__name__.upper()} is not supported here in FROM",
+                hint="Write FROM relation, LATERAL TABLE(function(…)) AS t."
                 if isinstance(source, exp.Unnest)
                 else None,
                 span=span_of(source),

@@ -162,6 +162,8 @@ def _from_changelog(node: FromChangelog) -> Traits:
 
 
 def _unnest(node: Unnest) -> Traits:
+    if isinstance(node.input, SingleRow):
+        return Traits()
     below = traits(node.input)
     place = ((node.alias, node.ordinality.name),) if node.ordinality is not None else None
     key = (*below.key, *place) if below.key is not None and place is not None else None

@@ -145,6 +145,8 @@ class _Printer:
                 return f"{self._table(node)} AS {self._quoted(node.alias)}"
             case Subquery():
                 return f"({self.query(node.input)}) AS {self._quoted(node.alias)}"
+            case Unnest(input=SingleRow()) if self._dialect is SPARK:
+                return self._constants(node)
             case Unnest() if self._dialect is DUCKDB:
                 left, elements = self._source(node.input, conditions), self._unnested(node)
                 return (
@@ -163,9 +165,14 @@ class _Printer:
             hint="Compute it in the query of a materialized view.",
         )
 
-    def _unnested(self, node: Unnest) -> str:
-        """Return the elements of an array, which is computed once for a row."""
-        array, element, place = (self._quoted(f"{PREFIX}{name}") for name in ("array", "element", "place"))
+    def _constants(self, node: Unnest) -> str:
+        """Return the elements of a constant array as Spark's FROM, which counts from 0."""
+        element, place = (self._quoted(f"{PREFIX}{name}") for name in ("element", "place"))
+        columns = self._element_columns(node, element, f"CAST({place} + 1 AS BIGINT)")
+        elements = f"SELECT posexplode({self._sql.text(node.array)}) AS ({place}, {element})"
+        return f"(SELECT {columns} FROM ({elements})) AS {self._quoted(node.alias)}"  # noqa: S608
+
+    def _element_columns(self, node: Unnest, element: str, place: str) -> str:
         kind = node.array.type.element if isinstance(node.array.type, Array) else node.array.type
         fields = (
             [name for name, _ in kind.fields] if isinstance(kind, Struct) and len(node.columns) > 1 else []
@@ -177,7 +184,13 @@ class _Printer:
         ]
         if node.ordinality is not None:
             columns.append(f"{place} AS {self._quoted(node.ordinality.name)}")
+        return ", ".join(columns)
+
+    def _unnested(self, node: Unnest) -> str:
+        """Return the elements of an array, which is computed once for a row."""
+        array, element, place = (self._quoted(f"{PREFIX}{name}") for name in ("array", "element", "place"))
+        columns = self._element_columns(node, element, place)
         rows = f"(SELECT {self._sql.text(node.array)} AS {array})"
         parts = f"unnest({array}) AS {element}, generate_subscripts({array}, 1) AS {place}"
         elements = f"(SELECT {parts} FROM {rows})"  # noqa: S608 - printed from a checked plan
-        return f"LATERAL (SELECT {', '.join(columns)} FROM {elements}) AS {self._quoted(node.alias)}"  # noqa: S608
+        return f"LATERAL (SELECT {columns} FROM {elements}) AS {self._quoted(node.alias)}"  # noqa: S608

@@ -140,6 +140,8 @@ TYPES = [
         "t(element)",
     ),
     (f"SELECT carrier {F} f CROSS JOIN UNNEST(carrier) AS t(x)", "42804", "carrier", "SPLIT"),
+    ("SELECT x FROM UNNEST(stops) AS t(x)", "42703", "stops", None),
+    ("SELECT x FROM UNNEST(ARRAY[1])", "42601", None, "t(element)"),
     (f"SELECT INTERVAL '5' MINUTE {F}", "42804", None, "TIMESTAMPDIFF"),
     ("SELECT carrier FROM flights UNION ALL SELECT distance FROM arrivals", "42804", None, "CAST"),
     (

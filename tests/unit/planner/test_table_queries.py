@@ -148,6 +148,8 @@ ROWS = "FROM (VALUES ('a', 1), ('b', 2)) AS t(k, n)"
         f"{CHANGELOG} k, SUM(n) AS total {ROWS} GROUP BY k",
         f"CREATE MATERIALIZED VIEW v AS SELECT k, COUNT(*) AS n {ROWS} GROUP BY k",
         f"INSERT INTO totals SELECT k, n {ROWS}",
+        f"{STREAM} x, n FROM UNNEST(ARRAY['a', 'b']) WITH ORDINALITY AS t(x, n)",
+        f"{STREAM} a, b FROM UNNEST(ARRAY[ROW(1, 'a')]) AS t(a, b)",
         # A function without a spelling for queries of views.
         f"{STREAM} JSON_QUERY('[1]', '$' RETURNING ARRAY<INTEGER>) AS x {ROWS}",
     ],

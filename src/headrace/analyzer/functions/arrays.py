@@ -139,7 +139,14 @@ COLLECTIONS: tuple[Function, ...] = (
         "The only element of an array; NULL of an empty one.",
         spark="try_element_at({0}, 1)",
     ),
-    function("ARRAY", "any, ...", _array_of, "The arguments as an array.", never_null=True),
+    function(
+        "ARRAY",
+        "any, ...",
+        _array_of,
+        "The arguments as an array.",
+        never_null=True,
+        duckdb="list_value({*})",
+    ),
     function("MAP", "any, ...", _map_of, "Keys and values, in turn, as a map.", never_null=True),
     function(
         "ARRAY_APPEND",
