@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import structlog
 
@@ -25,6 +26,8 @@ from headrace.core.signals import Signal
 
 log = structlog.get_logger()
 
+AGAIN_S = 30.0
+"""After a failed test, a store that is back is soon reported as ready."""
 AT_ONCE = 4
 """Tests that run at the same time: a store that does not answer may occupy a thread for half a minute."""
 
@@ -76,20 +79,30 @@ class StoreHealth:
             self.changed.notify()
 
     async def run(self) -> None:
-        """Test the stores in use at each interval, until cancelled."""
+        """Test the stores in use at each interval, and those that did not answer sooner, until cancelled."""
+        started = datetime.now(UTC)
         while True:
-            await asyncio.sleep(self._interval_s)
-            await self.test_all()
+            await asyncio.sleep(min(self._interval_s, AGAIN_S))
+            await self.test_all(partial(self.is_due, started=started, now=datetime.now(UTC)))
 
-    async def test_all(self) -> None:
-        """Test the stores in use once, except those that are not to be tested unasked."""
+    def is_due(self, store: StoreFacts, started: datetime, now: datetime) -> bool:
+        """True if the last test of a store failed, or if there was none for an interval, or since a start before that."""
+        test = self.last(store)
+        if test is None:
+            return (now - started).total_seconds() >= self._interval_s
+        return test.message is not None or (now - test.ended_at).total_seconds() >= self._interval_s
+
+    async def test_all(self, is_due: Callable[[StoreFacts], bool] = lambda _store: True) -> None:
+        """Test the stores in use that are due once, except those that are not to be tested unasked."""
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def test(store: Store) -> None:
             async with slots:
                 await asyncio.to_thread(self._test, store)
 
-        await asyncio.gather(*[test(store) for store in await asyncio.to_thread(self._tested)])
+        await asyncio.gather(
+            *[test(store) for store in await asyncio.to_thread(self._tested) if is_due(store)]
+        )
 
     def _tested(self) -> list[Store]:
         names = {relation.store for relation in self._catalog.relations() if relation.store is not None}

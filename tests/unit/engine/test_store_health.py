@@ -106,6 +106,26 @@ async def test_a_changed_store_has_no_result_before_its_next_test(
     assert session.engine.store_health.problem("k") is None
 
 
+async def test_a_store_that_is_away_is_tested_sooner(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types, health, store = Types(monkeypatch), session.engine.store_health, session.catalog.store("k")
+    assert store is not None
+    started = datetime.datetime.now(datetime.UTC)
+
+    def due(after_s: float) -> bool:
+        return health.is_due(store, started, started + datetime.timedelta(seconds=after_s))
+
+    assert (due(299), due(300)) == (False, True)
+    await health.test_all(lambda _store: False)
+    assert types.tested == []
+    await health.test_all()
+    assert (due(60), due(1000)) == (False, True)
+    types.is_away = True
+    await health.test_all()
+    assert due(30)
+
+
 async def test_a_fault_of_one_connector_does_not_end_the_tests(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
