@@ -124,6 +124,8 @@ class QueryProperties:
     replacement: str = "compatible"
     execution_mode: str | None = None
     execution_mode_span: Span | None = field(default=None, compare=False)
+    state_partitions: int | None = None
+    state_partitions_span: Span | None = field(default=None, compare=False)
     state_ttl_span: Span | None = field(default=None, compare=False)
 
 

@@ -438,6 +438,14 @@ STATE_TTL = PropertySpec(
     "how long state is kept, in event time, after its last use",
     default="0: for ever",
 )
+STATE_PARTITIONS = PropertySpec(
+    "state.partitions",
+    number(1, 256, "a whole number from 1 to 256"),
+    Scope.QUERY,
+    "into how many partitions the state of the query's operators is divided: so many tasks can compute them at once. It "
+    "cannot change later",
+    default="`HEADRACE_SHUFFLE_PARTITIONS`; of a query that continues from another one, that one's number",
+)
 RESUME_SAVEPOINT = PropertySpec(
     "resume.from.savepoint",
     TEXT,

@@ -192,6 +192,8 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
         replacement=reader.take(dialect.REPLACEMENT) or "compatible",
         execution_mode=reader.take(dialect.EXECUTION_MODE),
         execution_mode_span=reader.span(dialect.EXECUTION_MODE),
+        state_partitions=reader.take(dialect.STATE_PARTITIONS),
+        state_partitions_span=reader.span(dialect.STATE_PARTITIONS),
         state_ttl_span=reader.span(dialect.STATE_TTL),
     )
     reader.finish()

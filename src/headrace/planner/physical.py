@@ -633,6 +633,7 @@ class SparkPlan(_Data):
     `internal_prefix` is the one that names of internal columns have: the state of operators keeps the names that it began with.
     `groupings` are the aggregations that `SqlTransform`s contain, in order; None in a plan of before version 5, which does not list them.
     `functions` are those of users that the texts call. `target` is where the plan runs; that of a plan without one was not checked.
+    `state_partitions` is the number of partitions of the state, if the statement names one; else the checkpoint and the driver know it.
     """
 
     version: Literal[5] = PLAN_VERSION
@@ -646,10 +647,12 @@ class SparkPlan(_Data):
     groupings: list[Grouping] | None = Field(default_factory=list)
     functions: list[UserFunction] = Field(default_factory=list)
     target: Target = LOCAL
+    state_partitions: int | None = None
 
     def to_json(self) -> str:
-        """Return stable text: the form that is stored and compared."""
-        return self.model_dump_json(indent=1, exclude_defaults=False)
+        """Return stable text: the form that is stored and compared. Earlier releases read a plan without `state_partitions`."""
+        without = {"state_partitions"} if self.state_partitions is None else None
+        return self.model_dump_json(indent=1, exclude_defaults=False, exclude=without)
 
     @property
     def sink(self) -> Step:

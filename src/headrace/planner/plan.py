@@ -46,6 +46,7 @@ from headrace.planner.rules import rewritten
 from headrace.planner.sink_steps import sink_steps
 from headrace.planner.sinks import EntitySink, ResultSink, Sink, TableSink, ViewSink, physical_columns
 from headrace.planner.state import needs_event_time, reads_watermark, states, warning
+from headrace.planner.state_partitions import with_state_partitions, without_state
 from headrace.planner.table_queries import plan_bounded_query
 from headrace.planner.target import LOCAL, Target
 from headrace.planner.user_functions import user_functions
@@ -65,6 +66,8 @@ def plan_query(logical: LogicalPlan, sink: Sink, target: Target = LOCAL) -> phys
             span=logical.partition_by[0].span,
         )
     if logical.has_end and not isinstance(sink, ResultSink):
+        if logical.properties.state_partitions is not None:
+            raise without_state(logical.properties)
         return plan_bounded_query(logical, sink, target)
     if logical.snapshot:
         raise UserError(
@@ -73,7 +76,8 @@ def plan_query(logical: LogicalPlan, sink: Sink, target: Target = LOCAL) -> phys
             hint="SELECT it, or read a stream or a changelog.",
             span=logical.span,
         )
-    return placed_on(Planner(rewritten(logical), sink, target).plan(), target, logical.span)
+    plan = Planner(rewritten(logical), sink, target).plan()
+    return placed_on(with_state_partitions(plan, logical.properties), target, logical.span)
 
 
 def placed(logical: LogicalPlan, sink: Sink) -> Operator:

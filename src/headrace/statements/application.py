@@ -36,6 +36,7 @@ from headrace.planner.cycles import Flow
 from headrace.planner.physical import SparkPlan
 from headrace.planner.resumption import names_of_parts
 from headrace.planner.sinks import ViewSink, wrong_kind
+from headrace.planner.state_partitions import with_state_partitions
 from headrace.sql.ast import Properties, Statement
 from headrace.sql.statements.application import Application, CreateVirtual
 from headrace.sql.statements.query import InsertInto
@@ -155,15 +156,17 @@ async def begin_application(statement: Application, run: Execution) -> Outcome:
 def planned(draft: Draft) -> tuple[SparkPlan, Origin | None]:
     """Return the plan of the queries, of which there is one at least, and what they continue from. Raises UserError as
     `plan_application` and `origin_of`."""
-    run, resume = draft.run, query_properties(draft.properties.entries).resume
+    run, properties = draft.run, query_properties(draft.properties.entries)
+    resume = properties.resume
     plan = plan_application(draft.parts, run.target)
     if resume is None:
-        return plan, None
+        return with_state_partitions(plan, properties), None
     source, old = planned_source(resume, run)
     names = names_of_parts(old)
     by_order = len(names) == len(plan.sinks) and {*names} != {*names_of_parts(plan)}
     if by_order:
         plan = plan_application(draft.parts, run.target, names)
+    plan = with_state_partitions(plan, properties)
     return plan, compared(source, old, plan, resume.span, run, by_order=by_order)
 
 
@@ -344,6 +347,13 @@ def _refuse_own(statement: _Query) -> None:
             )
     given = query_properties(own.entries)
     refuse_resume(given.resume, "a query of an application")
+    if given.state_partitions is not None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            "the queries of an application have one number of partitions of their state",
+            hint=f"Write '{dialect.STATE_PARTITIONS.name}' into END APPLICATION WITH (…).",
+            span=given.state_partitions_span,
+        )
     if given.execution_mode == "real_time":
         raise _not_real_time(own)
 

@@ -109,7 +109,7 @@ def prepare_replacement(statement: ReplaceQuery, run: Execution) -> Replacement:
     if query.kind is not QueryKind.INSERT_INTO:
         # Its first plan has the steps of the query alone, and their names must be the same.
         prepared = replace(prepared, logical=unmatched(prepared.logical))
-    prepared = _with_sink_of(old, prepared, run.target)
+    prepared = _with_partitions_of(old, _with_sink_of(old, prepared, run.target))
     successor = replace(
         query,
         sql=replace(_statement(query), select=statement.select).sql(),
@@ -313,6 +313,22 @@ def _with_sink_of(old: SparkPlan, prepared: Prepared, target: Target) -> Prepare
         sink = replace(sink, guarantee=step.guarantee, options=step.options)
         return replace(prepared, sink=sink, plan=plan_query(prepared.logical, sink, target))
     return prepared
+
+
+def _with_partitions_of(old: SparkPlan, prepared: Prepared) -> Prepared:
+    """Return the new query with as many partitions of state as its checkpoint has. Raises UserError 0A000 for another number."""
+    properties, present = prepared.logical.properties, old.state_partitions
+    if properties.replacement == "anew" or properties.state_partitions == present:
+        return prepared
+    if properties.state_partitions is not None:
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"'{dialect.STATE_PARTITIONS.name}' of a query that exists cannot change"
+            f"{'' if present is None else f' from {present}'}: its state has the present partitions",
+            hint="Nothing was changed. Leave it out. Or start without state, with 'query.replacement' = 'anew'.",
+            span=properties.state_partitions_span,
+        )
+    return replace(prepared, plan=prepared.plan.model_copy(update={"state_partitions": present}))
 
 
 def _refuse_to_start_anew(query: Query, plan: SparkPlan, run: Execution, span: Span | None) -> None:

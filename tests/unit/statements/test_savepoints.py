@@ -14,6 +14,7 @@ from harness.session import Session
 from headrace.catalog.objects import DesiredState, Principal, QueryState
 from headrace.core.errors import UserError
 from headrace.core.names import RelationName
+from headrace.planner.physical import SparkPlan
 
 COPY = "INSERT INTO shop.public.orders SELECT n FROM lab.tests.orders"
 READER = Principal("eve", ("reader",), "reader")
@@ -210,6 +211,26 @@ async def test_a_savepoint_is_its_owners(session: Session) -> None:
     assert await session.answer("DESCRIBE SAVEPOINT s", READER)
     with pytest.raises(UserError, match="OWNERSHIP"):
         await session.answer("DROP SAVEPOINT s", READER)
+
+
+async def test_the_number_of_partitions_is_in_the_plan_of_a_query_with_state_only(session: Session) -> None:
+    grouped = (
+        "CREATE MATERIALIZED VIEW shop.public.v AS SELECT n, COUNT(*) AS c FROM lab.tests.orders GROUP BY n"
+    )
+    await session.run(f"{grouped} QUERY WITH ('state.partitions' = 16)")
+    (query,) = session.catalog.unfinished_queries()
+    assert SparkPlan.from_json(query.plan).state_partitions == 16
+
+    assert "0A000 'state.partitions' requires a query that keeps state" in await refused(
+        session, f"{COPY} QUERY WITH ('state.partitions' = 4)"
+    )
+    for wrong in ("0", "257", "'many'"):
+        assert "3D008" in await refused(session, f"{COPY} QUERY WITH ('state.partitions' = {wrong})")
+    again = grouped.replace("CREATE ", "CREATE OR REPLACE ")
+    assert "cannot change from 16" in await refused(session, f"{again} QUERY WITH ('state.partitions' = 8)")
+    await session.run(f"{again} HAVING COUNT(*) > 1")
+    (query,) = session.catalog.unfinished_queries()
+    assert (query.version, SparkPlan.from_json(query.plan).state_partitions) == (2, 16)
 
 
 def _id(session: Session) -> str:

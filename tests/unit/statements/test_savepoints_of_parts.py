@@ -133,6 +133,10 @@ async def test_a_view_of_another_statement_or_without_rows_is_refused(
         session,
         f"{VIEW.format(view='again', least=0)} HAVING COUNT(*) > 1 QUERY WITH ('resume.from.savepoint' = s)",
     )
+    assert "cannot be divided into 5 partitions" in await refused(
+        session,
+        f"{VIEW.format(view='again', least=0)} QUERY WITH ('resume.from.savepoint' = s, 'state.partitions' = 5)",
+    )
     (folder,) = (tmp_path / "savepoints").iterdir()
     rows = folder / "checkpoint" / "views.duckdb"
     rows.write_bytes(rows.read_bytes()[:-1])
@@ -162,6 +166,9 @@ async def test_an_application_continues_part_by_part(session: Session, tmp_path:
     assert await session.rows("LIST SAVEPOINTS", "Name", "Batch") == [("s", "7")]
     await session.run("DROP MATERIALIZED VIEW shop.public.counts CASCADE")
 
+    assert "cannot be divided into 5 partitions" in await refused(
+        session, application("app", least=5, more="'resume.from.savepoint' = s, 'state.partitions' = 5")
+    )
     text = application("app", least=5, more="'resume.from.savepoint' = s")
     explained = await session.rows(f"EXPLAIN {text}")
     assert explained[0] == ("Continues from the savepoint s",)

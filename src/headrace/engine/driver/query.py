@@ -36,6 +36,7 @@ from headrace.engine.driver.planning import PlanningTime
 from headrace.engine.driver.progress import ProgressReader, measures
 from headrace.engine.driver.sinks import SinkContext, insert_rows, send_answer, sink
 from headrace.engine.driver.spool import clear_spool
+from headrace.engine.driver.state_partitions import divide_state
 from headrace.engine.driver.stores import StoreSilentError, StoreWatch, stores_of
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, QueryWaits, StartQuery
 from headrace.planner.physical import AssignWatermark, OptimizeEntity, WriteResults, WriteRows
@@ -335,10 +336,11 @@ class RunningQuery:
         plan = self._start.plan
         # A pool of its own in the fair scheduler: no query waits for the tasks of another.
         self._root.sparkContext.setLocalProperty("spark.scheduler.pool", self.id)
+        session = self._root.newSession()
+        divide_state(session, plan.state_partitions)
         planning = self._planning = PlanningTime(self._root)
         if plan.bounded:
             self._root.sparkContext.addJobTag(self.id)
-        session = self._root.newSession()
         self._identities = Identities(self._start, self._sink.checkpoint)
         self._identities.begin()
         self._sink.compare_tables = self._identities.compare_written
