@@ -80,6 +80,32 @@ def test_a_query_killed_while_its_first_batch_was_logged_starts_again(
     assert driver.stop(query).error is None
 
 
+def test_state_has_the_partitions_that_the_statement_names(
+    driver: DriverControl,
+    kafka: KafkaClient,
+    stores: dict[str, dict[str, str]],
+    topic: Callable[..., str],
+    checkpoint: Path,
+    consumed: Callable[..., list[Pair]],
+) -> None:
+    source, target = topic(2), topic(1)
+    grouped = _counts(source, target).model_copy(update={"state_partitions": 5})
+    kafka.produce(source, _records("a", "b", "a"))
+    query = driver.start(grouped, checkpoint=checkpoint, stores=stores)
+    consumed(target, 2)
+    driver.until(lambda: bool(driver.progress(query)))
+    assert driver.stop(query).error is None
+    stores_of_state = {path.name for path in (checkpoint / "state/0").iterdir() if path.name.isdigit()}
+    assert stores_of_state == set("01234")
+
+    # The checkpoint knows the number from now on.
+    kafka.produce(source, _records("a"))
+    query = driver.start(_counts(source, target), checkpoint=checkpoint, stores=stores)
+    messages = consumed(target, 3)
+    assert driver.stop(query).error is None
+    assert {"k": "a", "n": 3} in [json.loads(value or "") for _, value in messages]
+
+
 def test_a_plan_of_before_version_4_runs_with_the_names_that_its_state_has(
     driver: DriverControl,
     kafka: KafkaClient,
