@@ -309,6 +309,7 @@ def test_a_type_that_a_format_lacks_is_refused() -> None:
     assert Primitive().refusal(Struct((("a", Timestamp()), ("b", Timestamp())))) is not None
 
 
+@pytest.mark.prove
 def test_a_malformed_uuid_is_known_at_any_depth(spark: SparkSession) -> None:
     given = "0A1b2c3d-0000-4000-8000-00000000000f"
     nested = {

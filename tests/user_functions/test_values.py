@@ -53,6 +53,7 @@ def test_a_table_function_returns_its_rows_and_an_aggregate_a_value_of_many(call
     assert average((group,), ([],), (None,)) == [3.0, None, None]
 
 
+@pytest.mark.prove
 def test_the_overload_of_the_declared_types_is_called(called: Declare) -> None:
     assert called("Shorten", ["VARCHAR", "INTEGER"], "VARCHAR")(("hello", 2), (None, 1)) == ["he", None]
     assert called("Shorten", ["VARCHAR"], "VARCHAR")(("hello",)) == ["hel"]

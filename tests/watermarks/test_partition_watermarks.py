@@ -150,6 +150,7 @@ def test_a_partition_that_is_added_while_the_query_runs_holds_it_back(lab: Lab, 
     assert dropped(query) == 0
 
 
+@pytest.mark.prove
 def test_a_source_of_several_topics_follows_every_partition_of_each(lab: Lab, seed: str) -> None:
     east, west = f"east-{seed}", f"west-{seed}"
     lab.kafka.create(east, partitions=2)

@@ -152,6 +152,7 @@ def find_in_the_history(page: Page) -> None:
     expect(dialog).to_be_hidden()
 
 
+@pytest.mark.prove
 def test_a_user_signs_in_with_the_provider(page: Page, snap: Callable[[str], None], tmp_path: Path) -> None:
     """The provider is another site than the page: only a browser shows how cookies behave then."""
     person = {"email": "anna@x.org", "email_verified": True, "groups": ["data"]}
