@@ -23,12 +23,16 @@ def delivery(rig: Rig) -> Figures:
         f"CREATE STREAM {rig.name('delivered')} AS SELECT at, id, item, price, note "
         "FROM deliveries WITH ('starting.position' = 'earliest')",
     )
-    driver = DriverRig(rig)
+    return compared(rig, DriverRig(rig), plan)
+
+
+def compared(rig: Rig, driver: DriverRig, plan: SparkPlan, *, partitions: int = PARTITIONS) -> Figures:
+    """Return the milliseconds a batch of a plan that reads `delivery_records`, with each guarantee; closes the driver."""
     turns: tuple[Guarantee, ...] = ("at_least_once", "exactly_once") * 2
     seconds: dict[Guarantee, list[float]] = {"at_least_once": [], "exactly_once": []}
     try:
         for guarantee in turns:
-            seconds[guarantee].append(_batch_s(rig, driver, plan, guarantee))
+            seconds[guarantee].append(_batch_s(rig, driver, plan, guarantee, partitions))
     finally:
         driver.close()
     # Of two turns the faster: the first one also compiled.
@@ -40,11 +44,11 @@ def delivery(rig: Rig) -> Figures:
     }
 
 
-def _batch_s(rig: Rig, driver: DriverRig, plan: SparkPlan, guarantee: Guarantee) -> float:
+def _batch_s(rig: Rig, driver: DriverRig, plan: SparkPlan, guarantee: Guarantee, partitions: int) -> float:
     topic = rig.name("bench_delivered")
     batches = rig.sizes.delivery_records // RECORDS_PER_BATCH
-    with driver.running(plan, topic, guarantee) as checkpoint:
-        sink = Sink(rig.bootstrap, topic, PARTITIONS)
+    with driver.running(plan, topic, guarantee, partitions=partitions) as checkpoint:
+        sink = Sink(rig.bootstrap, topic, partitions)
         sink.wait(rig.sizes.delivery_records, within=300)
         sink.close()
         rig.until(lambda: len(batch_ends_s(checkpoint)) >= batches)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import psutil
 
 from benchmarks.records import PARTITIONS
 from benchmarks.rig import Rig
@@ -20,22 +22,33 @@ Guarantee = Literal["at_least_once", "exactly_once"]
 
 
 class DriverRig:
-    """A driver that reads `RECORDS_PER_BATCH` records a batch."""
+    """A driver that reads `RECORDS_PER_BATCH` records a batch, with further `options`."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: Rig, environment: dict[str, str] | None = None, **options: Any) -> None:
         self._rig = rig
         self._driver = DriverControl(
-            rig.folder / rig.name("driver"), records_per_batch=RECORDS_PER_BATCH, driver_memory_mb=2048
+            rig.folder / rig.name("driver"),
+            environment=environment,
+            **{"records_per_batch": RECORDS_PER_BATCH, "driver_memory_mb": 2048, **options},
         )
 
     def close(self) -> None:
         """End the driver."""
+        processes = self._driver.processes()
         self._driver.close()
+        psutil.wait_procs(processes, timeout=60)
+
+    def cpu_s(self) -> float:
+        """Return the processor time of the driver's processes so far, without executors of a cluster."""
+        times = [each.cpu_times() for each in self._driver.processes()]
+        return float(sum(time.user + time.system for time in times))
 
     @contextmanager
-    def running(self, plan: SparkPlan, topic: str, guarantee: Guarantee) -> Iterator[Path]:
+    def running(
+        self, plan: SparkPlan, topic: str, guarantee: Guarantee, *, partitions: int = PARTITIONS
+    ) -> Iterator[Path]:
         """Run a plan in micro-batches into a separate topic; yield its checkpoint, and stop it at the end."""
-        self._rig.kafka.create(topic, partitions=PARTITIONS)
+        self._rig.kafka.create(topic, partitions=partitions)
         store = {"uris": self._rig.bootstrap, "tls.disabled": "TRUE"}
         last = plan.sink
         if not isinstance(last, WriteEntity):

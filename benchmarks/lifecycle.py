@@ -65,8 +65,8 @@ def recovery(rig: Rig) -> Figures:
     query = rig.running(f"CREATE STREAM {sink} AS SELECT sent, id, note FROM steady")
 
     with SteadyProducer(rig.bootstrap, topic, rate=RATE):
-        driver = _outage_s(rig, sink, lambda: _kill_driver(rig.server))
-        server = _outage_s(rig, sink, rig.server.kill, revive=rig.server.start)
+        driver = outage_s(rig, sink, lambda: _kill_driver(rig.server))
+        server = outage_s(rig, sink, rig.server.kill, revive=rig.server.start)
     rig.terminate(query)
     return {"driver_killed_s": driver, "server_killed_s": server}
 
@@ -87,7 +87,7 @@ def recovery_busy(rig: Rig) -> Figures:
         for name, kill in (("driver", rig.server.kill_driver), ("jvm", rig.server.kill_jvm)):
             outages = []
             for _ in range(KILLS):
-                outages.append(_outage_s(rig, sink, kill))
+                outages.append(outage_s(rig, sink, kill))
                 steps = _steps(rig.server, since=time.time() - outages[-1])
                 rig.say(
                     f"    {name}: {outages[-1]:.1f} s, of the new driver {rig.driver_cpu_s():.1f} s of processor time: {steps}"
@@ -131,7 +131,7 @@ def _outages_s(rig: Rig, server: HeadraceProcess, topic: str, *, standbys: int) 
     outages: list[float] = []
     for kill in range(1, KILLS + 1):
         rig.until(lambda kill=kill: _logged(server, "standby_ready") >= kill * standbys)  # type: ignore[misc]
-        outages.append(_outage_s(rig, sink, lambda: _kill_driver(server)))
+        outages.append(outage_s(rig, sink, lambda: _kill_driver(server)))
         steps = _steps(server, since=time.time() - outages[-1])
         rig.say(f"    {standbys} on standby: {outages[-1]:.1f} s: {steps}")
     return outages
@@ -165,7 +165,7 @@ def _steps(server: HeadraceProcess, *, since: float) -> str:
     return ", ".join(steps)
 
 
-def _outage_s(
+def outage_s(
     rig: Rig, sink: str, kill: Callable[[], None], *, revive: Callable[[], object] = lambda: None
 ) -> float:
     """Measure from the kill, but count only records sent after all processes ended: an orphaned query may write for a moment."""

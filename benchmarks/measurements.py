@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchmarks.cluster import CLUSTER
 from benchmarks.delivery import delivery
 from benchmarks.latency import latency, stateful_latency
 from benchmarks.lifecycle import recovery, recovery_busy, recovery_standby, start_up
@@ -32,6 +33,7 @@ MEASUREMENTS: dict[str, Callable[[Rig], Figures]] = {
     "postgresql": postgresql,
     "codecs": codecs,
     **TABLES,
+    **CLUSTER,
 }
 
 UNITS = {

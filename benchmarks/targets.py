@@ -72,6 +72,12 @@ TARGETS = (
     Target("iceberg_upsert", "rows_per_s", "at_least", 15_000),
     Target("s3_parquet", "rows_per_s", "at_least", 120_000),
     Target("clickhouse", "rows_per_s", "at_least", 100_000),
+    Target("cluster_throughput", "projection_ratio", "at_least", 0.8),
+    Target("cluster_throughput", "group_by_ratio", "at_least", 0.8),
+    Target("cluster_throughput", "pool_warm_s", "at_most", 25),
+    Target("cluster_delivery", "exactly_once_cost_percent", "at_most", 10),
+    Target("cluster_recovery", "worker_killed_s", "at_most", 15),
+    Target("take_over", "take_over_s", "at_most", 10),
 )
 
 
