@@ -17,7 +17,7 @@ from functools import partial
 from sqlalchemy import update
 
 from headrace.catalog import principals, tables
-from headrace.catalog.objects import Principal
+from headrace.catalog.objects import Principal, User
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.storage import Storage
 
@@ -69,9 +69,8 @@ class Verifiers:
         members = self._storage.state.members
         if (known := members.users.get(user)) is None:
             return []
-        by_password = partial(self._by_password, known.id, user, known.password)
         every: list[tuple[str, bytes | None, Callable[[], Principal | None]]] = [
-            (user, known.scram, by_password)
+            (user, known.scram, partial(self._by_password, known))
         ]
         every += [
             (token.id, token.scram, partial(self._by_digest, digest))
@@ -95,11 +94,8 @@ class Verifiers:
                 self._storage.execute(again.values(scram=self._box().sealed_again(sealed, label)))
         principals.reread(self._storage)
 
-    def _by_password(self, identifier: str, name: str, password: str | None) -> Principal | None:
-        user = self._storage.state.members.users.get(name)
-        if user is None or (user.id, user.password) != (identifier, password):
-            return None
-        return Principal(user.name, user.roles, user.default_role, credential="password")
+    def _by_password(self, user: User) -> Principal | None:
+        return principals.by_password(self._storage.state.members.users.get(user.name), user)
 
     def _by_digest(self, digest: str) -> Principal | None:
         state = self._storage.state

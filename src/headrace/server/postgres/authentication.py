@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from headrace.catalog import principals
 from headrace.catalog.audit import AuditEntry, AuditOutcome, Event
 from headrace.catalog.objects import Principal
 from headrace.server.auth import TOKEN_LENGTH_MAX
@@ -99,15 +100,7 @@ async def _by_password(
         raise _throttled(parts, address, error) from None
     if user is None:
         return None
-    identity = (user.id, user.password)
-
-    def current() -> Principal | None:
-        now = accounts.user(name)
-        if now is None or (now.id, now.password) != identity:
-            return None
-        return Principal(now.name, now.roles, now.default_role, credential="password")
-
-    return current
+    return lambda: principals.by_password(accounts.user(name), user)
 
 
 def _entry(

@@ -34,7 +34,6 @@ from headrace.server.postgres.wire import Wire
 log = structlog.get_logger()
 
 STARTUP_BYTES_MAX = 10_000
-PASSWORD_BYTES_MAX = 8192
 NEGOTIATIONS_MAX = 3
 """Requests for encryption before the startup message."""
 
@@ -224,11 +223,7 @@ class PostgresDoor:
 
 
 async def _password(wire: Wire) -> str:
-    head = await wire.read(5)
-    size = int.from_bytes(head[1:], signed=True)
-    if head[:1] != b"p" or not 5 <= size <= PASSWORD_BYTES_MAX:
-        raise protocol_violation("expected a password")
-    fields = Fields(await wire.read(size - 4))
+    fields = Fields(await wire.secret_message("a password"))
     password = fields.text()
     fields.end()
     return password

@@ -17,8 +17,8 @@ from headrace.server.postgres.messages import Fields
 from headrace.server.postgres.wire import Wire
 
 MECHANISM = "SCRAM-SHA-256"
-MESSAGE_BYTES_MAX = 8192
 _NONCE_BYTES = 18
+_MESSAGE = "a message of SCRAM"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ async def attempt(wire: Wire, salt: bytes) -> Attempt:
     """Ask for a proof over `salt`, and return it. Raises FatalError 08P01 for messages that are not the mechanism's."""
     wire.write(messages.sasl(messages.zero_ended(MECHANISM) + b"\0", messages.SASL))
     await wire.flush()
-    fields = Fields(await _message(wire))
+    fields = Fields(await wire.secret_message(_MESSAGE))
     if fields.text() != MECHANISM:
         raise FatalError("28000", f"expected the mechanism {MECHANISM}, found another")
     first = fields.bytes(max(0, fields.int32())).decode("ascii", "replace")
@@ -50,7 +50,7 @@ async def attempt(wire: Wire, salt: bytes) -> Attempt:
     challenge = f"r={nonce},s={base64.b64encode(salt).decode()},i={ITERATIONS}"
     wire.write(messages.sasl(challenge.encode(), messages.SASL_CONTINUE))
     await wire.flush()
-    final = (await _message(wire)).decode("ascii", "replace")
+    final = (await wire.secret_message(_MESSAGE)).decode("ascii", "replace")
     without_proof, _, proof = final.rpartition(",p=")
     if without_proof != f"c={base64.b64encode(header.encode()).decode()},r={nonce}":
         raise protocol_violation("the final message of SCRAM does not continue the first one")
@@ -81,11 +81,3 @@ def _attribute(parts: list[str], name: str) -> str:
         if part.startswith(f"{name}=") and len(part) > 2:
             return part[2:]
     raise protocol_violation(f"a message of SCRAM has no attribute {name}")
-
-
-async def _message(wire: Wire) -> bytes:
-    head = await wire.read(5)
-    size = int.from_bytes(head[1:], signed=True)
-    if head[:1] != b"p" or not 5 <= size <= MESSAGE_BYTES_MAX:
-        raise protocol_violation("expected a message of SCRAM")
-    return await wire.read(size - 4)

@@ -17,6 +17,9 @@ BUFFERED_MAX = 256 * 1024
 
 WRITTEN_AT_ONCE = 64 * 1024
 
+SECRET_BYTES_MAX = 8192
+"""Bytes of a message of a sign-in, with its length: a client that has not signed in yet may fill no memory."""
+
 
 class Wire(asyncio.Protocol):
     """Bytes of one connection. `opened` is called with it once it is open, `lost` once it is closed.
@@ -91,6 +94,14 @@ class Wire(asyncio.Protocol):
         data = bytes(self._buffer[:size])
         del self._buffer[:size]
         return data
+
+    async def secret_message(self, expected: str) -> bytes:
+        """Return the content of the next message of a sign-in, a password or a part of SCRAM. Raises FatalError 08P01 for any other."""
+        head = await self.read(5)
+        size = int.from_bytes(head[1:], signed=True)
+        if head[:1] != b"p" or not 5 <= size <= SECRET_BYTES_MAX:
+            raise protocol_violation(f"expected {expected}")
+        return await self.read(size - 4)
 
     def write(self, data: bytes) -> None:
         """Add to what `flush` sends."""
