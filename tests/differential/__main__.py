@@ -23,10 +23,12 @@ from headrace.runtime.kafka_broker import KafkaBroker
 from headrace.testing.door import RestDoor
 from headrace.testing.runner import StatementError
 from tests.differential.cases import CASES, Case
+from tests.differential.functions import differences, evaluated, outdated
 from tests.differential.relations import RELATIONS
 from tests.differential.results import Bag, bag, difference
 
 AT_ONCE = 6
+_FUNCTIONS = "functions"
 SETTLED_S = 30.0
 
 
@@ -57,20 +59,44 @@ def main() -> int:
         return 0
     print(f"differential: --seed {options.seed}  (load {os.getloadavg()[0]:.1f})", file=sys.stderr)
     folder = Path(tempfile.mkdtemp(prefix="headrace-differential-"))
+    verdicts: list[Verdict] = []
     try:
-        with KafkaBroker(folder / "kafka") as broker:
-            kafka = KafkaClient(broker.bootstrap)
-            for relation in RELATIONS:
-                relation.produce(kafka, relation.name, options.seed)
-            verdicts: list[Verdict] = []
-            expected = _on_flink(folder, kafka, options.only, verdicts)
-            _on_headrace(
-                folder, kafka, [case for case in options.only if case.name in expected], expected, verdicts
-            )
+        if options.functions:
+            verdicts.extend(map(_said, _functions(folder)))
+        if options.only:
+            _compare(folder, options.only, options.seed, verdicts)
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
     return _report(verdicts, options.seed)
+
+
+def _compare(folder: Path, cases: list[Case], seed: str, verdicts: list[Verdict]) -> None:
+    with KafkaBroker(folder / "kafka") as broker:
+        kafka = KafkaClient(broker.bootstrap)
+        for relation in RELATIONS:
+            relation.produce(kafka, relation.name, seed)
+        expected = _on_flink(folder, kafka, cases, verdicts)
+        _on_headrace(folder, kafka, [case for case in cases if case.name in expected], expected, verdicts)
+
+
+def _functions(folder: Path) -> Iterator[Verdict]:
+    """A verdict for each expression of the corpus that differs, and one for all that do not."""
+    flink = Flink(folder / "functions", memory_mb=1024, settings={})
+    try:
+        there = evaluated(flink)
+    finally:
+        flink.close()
+    differing = differences(there)
+    for each in differing:
+        values = f"{each.here} here, {each.flink} in Flink"
+        reason = f"{values}: {each.reason}" if each.reason else values
+        yield Verdict(each.text, "documented" if each.reason else "different", reason)
+    for text in outdated(differing):
+        yield Verdict(text, "different", "is accepted as a difference, and does not differ")
+    equal = len(there.values) - len(differing)
+    text = f"{equal} values; {there.left} expressions that are no constants in Flink, {there.refused} that it does not accept"
+    yield Verdict(_FUNCTIONS, "passed", text)
 
 
 def _on_flink(
@@ -243,20 +269,27 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tests.differential", description="Compare Headrace with Apache Flink 2.3."
     )
-    parser.add_argument("--only", type=_cases, default=list(CASES), help="names of cases, with commas")
+    parser.add_argument(
+        "--only", type=_cases, help=f"names of cases, with commas; {_FUNCTIONS}: the values of functions"
+    )
     parser.add_argument("--seed", default=os.environ.get("HEADRACE_SEED") or str(random.randrange(1 << 32)))
     parser.add_argument(
         "--keep", action="store_true", help="keep the working folder, with both engines' logs"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    names = options.only or [*(case.name for case in CASES), _FUNCTIONS]
+    options.only = [case for case in CASES if case.name in names]
+    options.functions = _FUNCTIONS in names
+    return options
 
 
-def _cases(text: str) -> list[Case]:
-    known = {case.name: case for case in CASES}
-    unknown = [name for name in text.split(",") if name not in known]
+def _cases(text: str) -> list[str]:
+    known = [*(case.name for case in CASES), _FUNCTIONS]
+    names = text.split(",")
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise argparse.ArgumentTypeError(f"expected names of {', '.join(known)}, found {unknown[0]}")
-    return [known[name] for name in text.split(",")]
+    return names
 
 
 if __name__ == "__main__":

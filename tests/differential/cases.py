@@ -6,40 +6,12 @@ keep the two texts of a case beside each other. Rows that only end a topic are f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tests.differential.case import LIVE, Case
+from tests.differential.correlated import CORRELATED
 from tests.differential.relations import END
 
-LIVE = f"k <> '{END}'"
 WINDOW = "window_start, window_end"
 _SUM = "SELECT window_start, window_end, k, COUNT(*) AS n, SUM(v) AS total"
-
-
-@dataclass(frozen=True)
-class Case:
-    """`select` is what follows CREATE … AS; `flink` the same in Flink's SQL, where it is written otherwise.
-
-    With `key` the result is a changelog, and its last state by key is compared; without, all rows as a multiset.
-    `documented` is the heading in docs/differences-from-flink.md that says why the two differ.
-    """
-
-    name: str
-    select: str
-    flink: str = ""
-    key: str = ""
-    documented: str = ""
-
-    def headrace(self, topic: str) -> str:
-        """The statement."""
-        kind = "CHANGELOG" if self.key else "STREAM"
-        return (
-            f"CREATE {kind} q_{self.name} WITH ('topic' = '{topic}', 'value.format' = JSON) AS {self.select};"
-        )
-
-    @property
-    def flink_select(self) -> str:
-        """The SELECT for Flink's INSERT INTO."""
-        return self.flink or self.select
 
 
 def _tumble(relation: str, seconds: int, *, time: str = "ts") -> tuple[str, str]:
@@ -71,10 +43,7 @@ STATELESS = (
         "SELECT n, UPPER(k) || '-' || CAST(v AS VARCHAR) AS label, COALESCE(v, 0) * 2 AS twice, "
         f"CASE WHEN v IS NULL THEN 'none' WHEN v > 50 THEN 'high' ELSE 'low' END AS size FROM s WHERE {LIVE}",
     ),
-    Case(
-        "unnest",
-        f"SELECT n, tag FROM s CROSS JOIN UNNEST(tags) AS x(tag) WHERE {LIVE}",
-    ),
+    Case("unnest", f"SELECT n, tag FROM s CROSS JOIN UNNEST(tags) AS x(tag) WHERE {LIVE}"),
     Case(
         "left_unnest",
         f"SELECT n, tag FROM s LEFT JOIN UNNEST(tags) AS x(tag) ON TRUE WHERE {LIVE}",
@@ -85,7 +54,6 @@ STATELESS = (
     ),
     Case(
         "fields_of_a_struct",
-        f"SELECT n, x.pair.* FROM (SELECT n, k, CAST(ROW(g, v + 1) AS STRUCT<a VARCHAR, b BIGINT>) AS pair FROM s) AS x WHERE x.{LIVE}",
         f"SELECT n, x.pair.* FROM (SELECT n, k, CAST(ROW(g, v + 1) AS ROW<a VARCHAR, b BIGINT>) AS pair FROM s) AS x WHERE x.{LIVE}",
     ),
     Case(
@@ -142,6 +110,15 @@ WINDOWS = (
         f"{_SUM} FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL '3' SECOND)) "
         f"WHERE {LIVE} GROUP BY {WINDOW}, k",
         key=f"{WINDOW}, k",
+    ),
+    _both(
+        "session_of_all",
+        f"SELECT {WINDOW}, COUNT(*) AS n, SUM(v) AS total FROM {{0}} WHERE {LIVE} GROUP BY {WINDOW}",
+        (
+            "SESSION(s, GAP 300 MILLISECONDS)",
+            "TABLE(SESSION(TABLE s, DESCRIPTOR(ts), INTERVAL '0.3' SECOND))",
+        ),
+        key=WINDOW,
     ),
     _both("window_rows", f"SELECT n, k, {WINDOW} FROM {{0}} WHERE {LIVE}", _HOP),
     _both(
@@ -355,6 +332,17 @@ REGULAR_JOINS = (
         "SELECT id, amount FROM a WHERE amount * 2 > (SELECT MAX(amount) FROM a)",
         key="id",
         documented="Subqueries over changelogs",
+    ),
+    Case(
+        "in_rows",
+        "SELECT id, amount FROM a WHERE (owner, amount % 5) IN (SELECT owner, CHAR_LENGTH(region) FROM o)",
+        key="id",
+    ),
+    Case("natural", "SELECT * FROM (SELECT id, owner FROM a) NATURAL JOIN (SELECT owner FROM o)", key="id"),
+    Case(
+        "cross_join",
+        f"SELECT x.n, y.m FROM (SELECT n FROM s WHERE v > 95 AND {LIVE}) AS x "
+        f"CROSS JOIN (SELECT n, v FROM r WHERE v > 95 AND {LIVE}) AS y(m, w)",
     ),
     Case(
         "cross_join_of_one_row",
@@ -780,4 +768,5 @@ CASES = (
     *RANKS,
     *PATTERNS,
     *OVER,
+    *CORRELATED,
 )

@@ -156,7 +156,7 @@ def _announce(spark: SparkSession, plan: physical.SparkPlan) -> None:
     """Makes the functions of users known by name; they are never called, so they need no worker's command."""
     announce = spark._jvm.io.headrace.spark.UserFunctions.announce
     for function in plan.functions:
-        announce("", function.id, function.signature, "", [], "", _spark(function.result), 1000)
+        announce("", function.id, function.signature, "", [], "", _spark(function.result), 1000, False)
 
 
 def _but(spark: SparkSession, view: str, left_out: set[str | None]) -> list[str]:
@@ -244,7 +244,7 @@ def _argument(row: Function, index: int, choice: int) -> str:
 def test_two_queries_call_one_function_in_workers_of_their_own(spark: SparkSession) -> None:
     functions = spark._jvm.io.headrace.spark.UserFunctions
     for query in ("q 1", "q 2"):
-        functions.announce(query, "one", f"f of {query}", f"code role {query}", [], "", "BIGINT", 1000)
+        functions.announce(query, "one", f"f of {query}", f"code role {query}", [], "", "BIGINT", 1000, False)
     for query in ("q 1", "q 2"):
         session = spark.newSession()
         session.conf.set("headrace.functions.query", query)

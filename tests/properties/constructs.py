@@ -281,6 +281,14 @@ WINDOWS = (
         "(SELECT *, t - lag(t, 1, t) OVER (PARTITION BY k ORDER BY t, d, v) AS gap FROM s)) GROUP BY k, part",
     ),
     _changelog(
+        "session_of_all",
+        f"SELECT window_start, window_end, COUNT(*) AS n, MAX(v) AS most FROM SESSION(s, GAP 400 MILLISECONDS) {_S} "
+        "GROUP BY window_start, window_end",
+        "SELECT make_timestamp(min(t) * 1000) AS window_start, make_timestamp(max(t) * 1000) + INTERVAL 400 MILLISECOND AS window_end, "
+        "COUNT(*) AS n, MAX(v) AS most FROM (SELECT *, sum(CASE WHEN gap > 400 THEN 1 ELSE 0 END) OVER (ORDER BY t, d, v) AS part FROM "
+        "(SELECT *, t - lag(t, 1, t) OVER (ORDER BY t, d, v) AS gap FROM s)) GROUP BY part",
+    ),
+    _changelog(
         "window_again",
         f"SELECT window_start, window_end, MAX(n) AS most, COUNT(*) AS groups FROM ({_TUMBLED}) GROUP BY window_start, window_end",
         f"SELECT window_start, window_end, MAX(n) AS most, COUNT(*) AS groups FROM ({_windowed(10)}) GROUP BY ALL",

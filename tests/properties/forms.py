@@ -77,7 +77,76 @@ GROUPS = (
 )
 
 _OTHER = "SELECT k, v FROM s {} WHERE v < 30"
+_FEW = "w > 12 OR (w IS NULL AND id = 'i1') OR (k IS NULL AND id = 'i2')"
+_NO_ROW = (
+    f"NOT EXISTS (SELECT 1 FROM (SELECT * FROM x WHERE {_FEW}) y WHERE (y.k = u.k OR y.k IS NULL OR u.k IS NULL) "
+    "AND (y.w = u.w OR y.w IS NULL OR u.w IS NULL))"
+)
+_TOP = "SELECT id, k, w, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC NULLS LAST, id) AS n FROM x"
+
+CORRELATED = (
+    _changelog(
+        "not_in_rows",
+        f"SELECT id, k, w FROM u {_U} WHERE (k, w) NOT IN (SELECT k, w FROM x {_U} WHERE {_FEW})",
+        f"SELECT id, k, w FROM u WHERE {_NO_ROW}",
+    ),
+    _changelog(
+        "not_in_or",
+        f"SELECT id, w FROM u {_U} WHERE w < 3 OR w NOT IN (SELECT w FROM x {_U} WHERE w > 8 AND x.k = u.k) "
+        f"OR NOT (w NOT IN (SELECT w FROM x {_U} WHERE w < 5))",
+        "SELECT id, w FROM u WHERE w < 3 OR w NOT IN (SELECT w FROM x WHERE w > 8 AND x.k = u.k) "
+        "OR NOT (w NOT IN (SELECT w FROM x WHERE w < 5))",
+        exactly_once=True,
+    ),
+    _changelog(
+        "intersect_all",
+        f"SELECT k, w, COUNT(*) AS copies FROM (SELECT k, w FROM u {_U} INTERSECT ALL SELECT k, w FROM x {_U}) GROUP BY k, w",
+        "SELECT k, w, COUNT(*) AS copies FROM (SELECT k, w FROM u INTERSECT ALL SELECT k, w FROM x) GROUP BY k, w",
+    ),
+    _changelog(
+        "except_all",
+        f"SELECT k, w, COUNT(*) AS copies FROM (SELECT k, w % 4 AS w FROM u {_U} EXCEPT ALL SELECT k, w % 4 FROM x {_U}) GROUP BY k, w",
+        "SELECT k, w, COUNT(*) AS copies FROM (SELECT k, w % 4 AS w FROM u EXCEPT ALL SELECT k, w % 4 FROM x) GROUP BY k, w",
+        exactly_once=True,
+    ),
+    _changelog(
+        "lateral_top",
+        f"SELECT g.k AS k, t.id AS id, t.w AS w FROM (SELECT DISTINCT k FROM u {_U}) g, LATERAL (SELECT id, w FROM x {_U} "
+        "WHERE k = g.k ORDER BY w DESC, id LIMIT 2) AS t",
+        f"SELECT g.k, t.id, t.w FROM (SELECT DISTINCT k FROM u) g JOIN ({_TOP}) t ON t.k = g.k AND t.n <= 2",
+        exactly_once=True,
+    ),
+    _changelog(
+        "lateral_groups",
+        f"SELECT u.id AS id, l.n AS n, l.total AS total FROM u {_U}, LATERAL (SELECT COUNT(*) AS n, SUM(w) + COUNT(w) AS total "
+        f"FROM x {_U} WHERE x.k = u.k) AS l",
+        "SELECT id, (SELECT COUNT(*) FROM x WHERE x.k = u.k) AS n, (SELECT SUM(w) + COUNT(w) FROM x WHERE x.k = u.k) AS total FROM u",
+    ),
+    _changelog(
+        "lateral_left",
+        f"SELECT u.id AS id, l.id AS other, l.w AS w FROM u {_U} LEFT JOIN LATERAL (SELECT id, COALESCE(w, -1) AS w FROM x {_U} "
+        "WHERE x.k = u.k AND x.w > u.w) AS l ON TRUE",
+        "SELECT u.id, l.id AS other, l.w FROM u LEFT JOIN x AS l ON l.k = u.k AND l.w > u.w",
+    ),
+    _changelog(
+        "value_of_row",
+        f"SELECT id, (SELECT MAX(w) FROM x {_U} WHERE x.k = u.k) AS most, (SELECT COUNT(*) FROM x {_U} WHERE x.w = u.w) AS n, "
+        f"(SELECT COALESCE(w, -1) FROM x {_U} WHERE x.id = u.id) AS same FROM u {_U} "
+        f"WHERE w >= (SELECT AVG(w) FROM x {_U} WHERE x.k = u.k)",
+        "SELECT id, (SELECT MAX(w) FROM x WHERE x.k = u.k) AS most, (SELECT COUNT(*) FROM x WHERE x.w = u.w) AS n, "
+        "(SELECT COALESCE(w, -1) FROM x WHERE x.id = u.id) AS same FROM u WHERE w >= (SELECT AVG(w) FROM x WHERE x.k = u.k)",
+        exactly_once=True,
+    ),
+    Template(
+        "lateral_columns",
+        f"SELECT k, t, y, UPPER(z) AS z FROM s {_S}, LATERAL (SELECT v * 2 AS y, k || 'x' AS z WHERE v > 10) AS l "
+        f"WHERE y < 150 AND {_REAL}",
+        "SELECT k, t, v * 2 AS y, UPPER(k || 'x') AS z FROM s WHERE v > 10 AND v * 2 < 150",
+    ),
+)
+
 JOINS = (
+    *CORRELATED,
     _changelog(
         "not_in",
         f"SELECT id, w FROM u {_U} WHERE w NOT IN (SELECT w FROM x {_U} WHERE w > 17 OR (w IS NULL AND id = 'i1'))",
@@ -94,6 +163,11 @@ JOINS = (
         f"SELECT id, w FROM u {_U} WHERE w < 3 OR k IN (SELECT k FROM x {_U} WHERE w > 10) "
         f"OR NOT EXISTS (SELECT 1 FROM x {_U} WHERE x.id = u.id)",
         "SELECT id, w FROM u WHERE w < 3 OR k IN (SELECT k FROM x WHERE w > 10) OR NOT EXISTS (SELECT 1 FROM x WHERE x.id = u.id)",
+    ),
+    _changelog(
+        "in_rows",
+        f"SELECT id, w FROM u {_U} WHERE (k, w) IN (SELECT k, w FROM x {_U})",
+        "SELECT id, w FROM u WHERE (k, w) IN (SELECT k, w FROM x)",
     ),
     _changelog(
         "intersect",

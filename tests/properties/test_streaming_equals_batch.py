@@ -51,7 +51,7 @@ PIECES = 6
 
 RANDOM = "random"
 """The group of queries that are made up from the seed."""
-MADE_UP = 20 if os.environ.get("HEADRACE_PROVE") else 12
+MADE_UP = 20 if os.environ.get("HEADRACE_PROVE") else 8
 ALL = {"base": TEMPLATES, **GROUPS, RANDOM: ()}
 ONLY = os.environ.get("HEADRACE_TEMPLATES", "").split(",")
 """Names of templates, to run no others."""
@@ -61,7 +61,7 @@ CASES = int(os.environ.get("HEADRACE_CASES", "1"))
 """How many random sets of rows, apart by their keys, each query is given: `make prove` gives it many."""
 PATTERNS = 12
 """Patterns that are made up from the seed, in the group of patterns."""
-QUERIES = 5
+QUERIES = 4
 """So many of a group, its first and others at random, run unless `PROVE`: starting queries is what takes the time."""
 
 

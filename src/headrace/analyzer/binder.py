@@ -17,6 +17,8 @@ from headrace.analyzer.catalog_view import BindingContext
 from headrace.analyzer.changelogs import converted
 from headrace.analyzer.checks import CHECKS
 from headrace.analyzer.coercion import as_type
+from headrace.analyzer.correlated import Inner, is_correlated, lateral, whole_aggregate
+from headrace.analyzer.correlated import value as value_of_row
 from headrace.analyzer.expression_binder import ExpressionBinder, field_of, refuse_aggregates, struct_fields
 from headrace.analyzer.expressions import (
     Call,
@@ -49,7 +51,7 @@ from headrace.analyzer.logical import (
     walk,
 )
 from headrace.analyzer.membership import Asked, Membership, answerable, answered, joined, split
-from headrace.analyzer.ordering import ordered, output_column, position
+from headrace.analyzer.ordering import in_order_of_arrival, ordered, output_column, position
 from headrace.analyzer.over_aggregates import over_aggregates
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.qualify import outer_select
@@ -67,6 +69,7 @@ from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
 from headrace.core.types import INTERVAL, NULL, VARCHAR
+from headrace.core.wording import counted
 from headrace.sql.ast import Select, span_of, star_of
 from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
@@ -74,6 +77,8 @@ SUBQUERY_DEPTH_MAX = 32
 SOURCES_MAX = 100
 SCALAR = f"{PREFIX}value_"
 """How the alias of a subquery that is a value begins."""
+OF_ROW = f"{SCALAR}of_row_"
+"""How the alias of a subquery begins that is a value of each row: it is correlated."""
 
 
 def bind(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
@@ -100,8 +105,10 @@ def unchecked(select: Select, context: BindingContext, *, continuous: bool = Fal
     if context.continuous is not None:
         refuse_tables(root)
     snapshot = is_snapshot(root)
+    if not snapshot:
+        root = over_aggregates(in_order_of_arrival(root, has_end=not continuous))
     return LogicalPlan(
-        root=root if snapshot else over_aggregates(root),
+        root=root,
         snapshot=snapshot,
         of_constants=continuous and snapshot and not any(isinstance(node, Scan) for node in walk(root)),
         properties=properties,
@@ -113,17 +120,8 @@ def unchecked(select: Select, context: BindingContext, *, continuous: bool = Fal
 def _bind_query(
     node: exp.Expr, context: BindingContext, known: Mapping[str, LogicalNode], depth: int
 ) -> LogicalNode:
-    if depth > SUBQUERY_DEPTH_MAX:
-        raise UserError(
-            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"queries may be nested at most {SUBQUERY_DEPTH_MAX} levels deep",
-            hint="Store an inner query as a relation, and read that relation.",
-            span=span_of(node),
-        )
-    with_clause = node.args.get("with_")
-    for named in with_clause.expressions if with_clause is not None else ():
-        columns = named.args["alias"].columns
-        known = {**known, named.alias: renamed(_bind_query(named.this, context, known, depth + 1), columns)}
+    _refuse_depth(depth, node)
+    known = _with_named(node, context, known, depth)
     if isinstance(node, exp.Subquery):
         return ordered(node, _bind_query(node.this, context, known, depth + 1), lambda _: None)
     if isinstance(node, exp.SetOperation):
@@ -145,6 +143,27 @@ def _bind_query(
     return SelectBinder(node, context, known, depth).bound()
 
 
+def _with_named(
+    node: exp.Expr, context: BindingContext, known: Mapping[str, LogicalNode], depth: int
+) -> Mapping[str, LogicalNode]:
+    """Return the WITH queries that a query may read: those of its own WITH too."""
+    with_clause = node.args.get("with_")
+    for named in with_clause.expressions if with_clause is not None else ():
+        columns = named.args["alias"].columns
+        known = {**known, named.alias: renamed(_bind_query(named.this, context, known, depth + 1), columns)}
+    return known
+
+
+def _refuse_depth(depth: int, node: exp.Expr) -> None:
+    if depth > SUBQUERY_DEPTH_MAX:
+        raise UserError(
+            SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+            f"queries may be nested at most {SUBQUERY_DEPTH_MAX} levels deep",
+            hint="Store an inner query as a relation, and read that relation.",
+            span=span_of(node),
+        )
+
+
 class SelectBinder:
     """Binds one SELECT, clause by clause, in the order in which SQL evaluates them."""
 
@@ -156,7 +175,8 @@ class SelectBinder:
         self._known = known
         self._depth = depth
         self._asked = 0
-        self._scalars: list[Subquery] = []
+        self._scalars: list[Callable[[LogicalNode], LogicalNode]] = []
+        self._of_laterals: list[Expression] = []
         self._bounded = False
         self._takes_values = True
         self._over_groups: Callable[[Expression], Expression] = lambda expression: expression
@@ -171,23 +191,27 @@ class SelectBinder:
         self._takes_values = False  # ORDER BY comes too late to ask for values
         return ordered(self._node, output, lambda node: self._sort_expression(node, items))
 
-    def asked(self, outer: tuple[SourceColumns, ...], *, value: bool) -> Asked:
-        """Return the rows of a subquery of WHERE that may name the `outer` sources; `value`: and its one column."""
+    def asked(self, outer: tuple[SourceColumns, ...], *, values: int) -> Asked:
+        """Return the rows of a subquery of WHERE that may name the `outer` sources, with as many columns as IN compares."""
         rows, outside = self._rows(outer)
         items = self._items()
         rows = self._with_scalars(rows)
-        if not value:
-            return Asked(rows, None, outside)
-        _refuse_columns(_OF_IN, len(items), span_of(self._node))
+        if not values:
+            return Asked(rows, (), outside)
+        _refuse_columns(_OF_IN, len(items), span_of(self._node), values)
         beyond = {source.alias for source in outer} - {source.alias for source in rows.sources}
-        if any(read.source in beyond for read in references(items[0].expression)):
+        outer_item = next(
+            (item for item in items if any(read.source in beyond for read in references(item.expression))),
+            None,
+        )
+        if outer_item is not None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 "the right side of IN must depend on the sources of the subquery only",
                 hint="Write EXISTS (SELECT 1 FROM … WHERE …).",
-                span=items[0].expression.span,
+                span=outer_item.expression.span,
             )
-        return Asked(rows, items[0].expression, outside)
+        return Asked(rows, [item.expression for item in items], outside)
 
     def _rows(self, outer: tuple[SourceColumns, ...]) -> tuple[LogicalNode, list[Expression]]:
         """Return FROM and WHERE, and the conditions of WHERE that read `outer` sources."""
@@ -199,13 +223,14 @@ class SelectBinder:
         scope = replace(self._scope, outer=reachable, aliases=named, database=self._context.session.database)
         self._binder = ExpressionBinder(scope, self._scalar)
         where = self._node.args.get("where")
-        if where is None:
+        if where is None and not self._of_laterals:
             return self._limited(resolved(sources, [])), []
-        plain, memberships, mixed = split(where.this)
-        whole = [where.this] if not memberships and not mixed else plain
+        plain, memberships, mixed = split(where.this) if where is not None else ([], [], [])
+        whole = [where.this] if where is not None and not memberships and not mixed else plain
         bound = [self._binder.condition(node, "WHERE") for node in whole]
         for condition in bound:
             refuse_aggregates(condition, "WHERE", "Use HAVING.")
+        bound.extend(self._of_laterals)
         parts = [part for condition in bound for part in conjuncts(condition)]
         beyond = {source.alias for source in reachable}
         outside = [part for part in parts if any(read.source in beyond for read in references(part))]
@@ -247,13 +272,13 @@ class SelectBinder:
 
     def _asked_of(
         self, source: LogicalNode, member: Membership
-    ) -> tuple[LogicalNode, Membership, Expression | None, Asked, str]:
-        """Return `source` and an IN or EXISTS over it: its operand, the rows of its subquery, and their alias."""
+    ) -> tuple[LogicalNode, Membership, list[Expression], Asked, str]:
+        """Return `source` and an IN or EXISTS over it: its operands, the rows of its subquery, and their alias."""
         self._asked += 1
-        operand = None
-        if member.operand is not None:
-            operand = self._binder.bind(member.operand)
+        operands = [self._binder.bind(operand) for operand in member.operands]
+        for operand in operands:
             refuse_aggregates(operand, "WHERE", "Use HAVING.")
+        if operands:
             source = self._with_scalars(source)
         query = member.query
         binder = (
@@ -262,39 +287,104 @@ class SelectBinder:
             else None
         )
         if binder is not None and not binder.is_grouped:
-            inner_rows = binder.asked(source.sources, value=operand is not None)
+            inner_rows = binder.asked(source.sources, values=len(operands))
         else:
             rows = Subquery(self._subquery(query), "asked")
-            columns = rows.schema.columns
-            if operand is not None:
-                _refuse_columns(_OF_IN, len(columns), member.span)
-            value = Scope(rows.sources).column(columns[0].name, alias=None, span=None)
-            inner_rows = Asked(rows, value if operand is not None else None, ())
-        return source, member, operand, inner_rows, f"{PREFIX}asked_{self._asked}"
+            columns = rows.schema.columns if operands else ()
+            if operands:
+                _refuse_columns(_OF_IN, len(columns), member.span, len(operands))
+            scope = Scope(rows.sources)
+            values = [scope.column(column.name, alias=None, span=None) for column in columns]
+            inner_rows = Asked(rows, values, ())
+        return source, member, operands, inner_rows, f"{PREFIX}asked_{self._asked}"
 
     def _scalar(self, node: exp.Subquery) -> Expression:
-        """Return a subquery that is a value: one row for sure, joined with every row of this SELECT."""
-        query = self._subquery(node.this)
-        if not self._takes_values or is_snapshot(query) is not self._bounded:
+        """Return a subquery that is a value: one row for sure, joined with every row of this SELECT; or one that reads its columns."""
+        inner = self._inner(node, "a subquery as a value")
+        other = not isinstance(inner.rows, SingleRow) and is_snapshot(inner.rows) is not self._bounded
+        if not self._takes_values or other:
             raise _no_scalar("in SELECT, WHERE and HAVING, of rows such as those of FROM", node)
-        if not isinstance(query, Aggregate) or query.group_by or query.having is not None:
-            raise _no_scalar("where it is one aggregate, without GROUP BY and HAVING", node)
-        _refuse_columns("a subquery that is a value", len(query.items), span_of(node))
         self._asked += 1
+        _refuse_columns("a subquery that is a value", len(inner.items), span_of(node))
+        if is_correlated(inner):
+            join, value = value_of_row(inner, f"{OF_ROW}{self._asked}")
+            self._scalars.append(join)
+            return replace(value, span=span_of(node))
+        query = whole_aggregate(inner)
+        if query is None:
+            raise _no_scalar("where it is one aggregate, without GROUP BY and HAVING", node)
         source = Subquery(query, f"{SCALAR}{self._asked}")
-        self._scalars.append(source)
+        self._scalars.append(
+            lambda rows: (
+                SnapshotJoin(rows, source, None, JoinKind.CROSS)
+                if self._bounded
+                else RegularJoin(rows, source, (), ())
+            )
+        )
         return Scope(source.sources).column(query.items[0].name, alias=source.alias, span=span_of(node))
+
+    def _inner(self, node: exp.Expr, name: str) -> Inner:
+        """Return the bound parts of a subquery that may read columns of this SELECT. `name` is that of the form, for errors."""
+        query = node.this
+        words = {"distinct": "DISTINCT", "qualify": "QUALIFY"}
+        refused = [word for clause, word in words.items() if query.args.get(clause) is not None]
+        if not isinstance(query, exp.Select):
+            refused = ["UNION, INTERSECT, EXCEPT or VALUES"]
+        if refused:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                f"{name} cannot be a query with {refused[0]}",
+                hint="Put that query into the FROM of the subquery.",
+                span=span_of(node),
+            )
+        known = _with_named(query, self._context, self._known, self._depth + 1)
+        return SelectBinder(query, self._context, known, self._depth + 1).inner(
+            self._scope.sources, span_of(node)
+        )
+
+    def inner(self, outer: tuple[SourceColumns, ...], span: Span | None) -> Inner:
+        """Return the bound parts of this SELECT, which may name the `outer` sources."""
+        _refuse_depth(self._depth, self._node)
+        rows, outside = self._rows(outer)
+        items = self._items()
+        group, having = self._node.args.get("group"), self._node.args.get("having")
+        elements = group.expressions if group is not None else ()
+        if grouping_sets(elements, lambda element: self._group_key(element, items)) is not None:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "GROUPING SETS in a LATERAL subquery or a subquery as a value are not supported",
+                hint="Put the groups into a subquery of its FROM.",
+                span=span,
+            )
+        keys = tuple(self._group_key(element, items) for element in elements)
+        condition = self._binder.condition(having.this, "HAVING") if having is not None else None
+        rows = self._with_scalars(rows)
+        self._takes_values = False
+        return Inner(
+            self._node,
+            rows,
+            outside,
+            items,
+            keys,
+            condition,
+            lambda key: self._sort_expression(key, items),
+            span,
+        )
 
     def _with_scalars(self, source: LogicalNode) -> LogicalNode:
         """Return `source` with the values that expressions have requested since."""
-        for scalar in self._scalars:
-            source = (
-                SnapshotJoin(source, scalar, None, JoinKind.CROSS)
-                if self._bounded
-                else RegularJoin(source, scalar, (), ())
-            )
+        for join in self._scalars:
+            source = join(source)
         self._scalars = []
         return source
+
+    def _lateral(self, bound: LogicalNode, join: exp.Join) -> LogicalNode:
+        """Return the sources so far beside a LATERAL subquery."""
+        self._asked += 1
+        inner = self._inner(join.this, "a LATERAL subquery")
+        bound, conditions = lateral(bound, inner, join, f"{PREFIX}lateral_{self._asked}")
+        self._of_laterals.extend(conditions)
+        return bound
 
     @property
     def is_grouped(self) -> bool:
@@ -331,7 +421,9 @@ class SelectBinder:
         for place, join in enumerate(joins):
             refuse_outer_in_list(joins[:place], join)
             shared: Mapping[str, Expression] = {}
-            if isinstance(join.this, exp.Unnest):
+            if join.this.args.get("lateral"):
+                bound = self._lateral(bound, join)
+            elif isinstance(join.this, exp.Unnest):
                 bound = bind_unnest(join.this, bound, self._scope, outer=is_outer_unnest(join))
             else:
                 bound, shared = pending(self._scope, bound, binder.bind(join.this), join)
@@ -448,10 +540,12 @@ class SelectBinder:
     def _projected(self, source: LogicalNode, items: tuple[Item, ...]) -> LogicalNode:
         distinct = self._node.args.get("distinct") is not None
         if distinct and not is_snapshot(source):
+            source = self._with_scalars(source)
             return Aggregate(source, tuple(item.expression for item in items), items)
         return Project(self._with_scalars(source), items, distinct=distinct)
 
     def _grouped(self, source: LogicalNode, items: tuple[Item, ...]) -> LogicalNode | None:
+        """Return the groups of `source`, filtered by HAVING; None for a query without GROUP BY and aggregates."""
         group = self._node.args.get("group")
         having = self._node.args.get("having")
         if group is None and having is None and not any(aggregates(item.expression) for item in items):
@@ -468,27 +562,19 @@ class SelectBinder:
             condition = grouped.changed(condition) if condition is not None else None
         parts = [item.expression for item in items] + ([condition] if condition is not None else [])
         values = tuple(dict.fromkeys(value for part in parts for value in _scalars_of(part)))
+        outside = "Put the groups into a subquery of FROM, and compare them in the outer query."
+        of_row = next((value for value in values if value.source.startswith(OF_ROW)), None)
+        if of_row is not None:
+            raise _no_value("GROUP BY and aggregates if it is correlated", of_row, outside)
         if values and group is None:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "a subquery as a value cannot be combined with an aggregate of all rows",
-                hint="Put the aggregate into a subquery of FROM.",
-                span=values[0].span,
+            raise _no_value(
+                "an aggregate of all rows", values[0], "Put the aggregate into a subquery of FROM."
             )
         if values and not self._bounded:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "a subquery as a value cannot be combined with GROUP BY in a continuous query",
-                hint="Put the groups into a subquery of FROM, and compare them in the outer query.",
-                span=values[0].span,
-            )
+            raise _no_value("GROUP BY in a continuous query", values[0], outside)
         if values and sets is not None:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "a subquery as a value cannot be combined with GROUPING SETS",
-                hint="Put the groups into a subquery of FROM, and compare them in the outer query.",
-                span=values[0].span,
-            )
+            raise _no_value("GROUPING SETS", values[0], outside)
+        # The value of a subquery is the same for all rows: as a key it divides no group.
         keys = (*keys, *values)
         native = sets.sets if sets is not None and is_snapshot(source) else None
         output = Aggregate(source, keys, items, condition, native)
@@ -547,6 +633,15 @@ def _no_scalar(where: str, node: exp.Expr) -> UserError:
     )
 
 
+def _no_value(place: str, value: ColumnReference, hint: str) -> UserError:
+    return UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        f"a subquery as a value cannot be combined with {place}",
+        hint=hint,
+        span=value.span,
+    )
+
+
 def _scalars_of(expression: Expression) -> list[ColumnReference]:
     """Return the values of subqueries in an expression, outside of its aggregates."""
     if isinstance(expression, Call) and expression.function.aggregate:
@@ -559,12 +654,12 @@ def _scalars_of(expression: Expression) -> list[ColumnReference]:
 _OF_IN = "the subquery of IN"
 
 
-def _refuse_columns(subquery: str, count: int, span: Span | None) -> None:
-    if count != 1:
+def _refuse_columns(subquery: str, count: int, span: Span | None, expected: int = 1) -> None:
+    if count != expected:
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"{subquery} must return one column, found {count}",
-            hint="Select one column in it.",
+            f"{subquery} must return {counted(expected, 'column')}, found {count}",
+            hint=f"Select {counted(expected, 'column')} in it.",
             span=span,
         )
 

@@ -11,10 +11,9 @@ from headrace.analyzer.composed_calls import ComposedCalls
 from headrace.analyzer.expressions import Call, Case, ColumnReference, Expression, Literal
 from headrace.analyzer.functions import CATALOGUE, lookup
 from headrace.analyzer.functions.composed import ROW
-from headrace.analyzer.functions.signature import Function
 from headrace.analyzer.functions.temporals import EXTRACT_FIELDS, TRUNCATIONS
 from headrace.analyzer.grouping_sets import GROUPING
-from headrace.analyzer.invocation import call, equality
+from headrace.analyzer.invocation import call, check_count, equality
 from headrace.analyzer.json_calls import check_path
 from headrace.analyzer.logical import SourceColumns
 from headrace.analyzer.scope import Scope
@@ -180,8 +179,7 @@ class Special:
 
     def _with_unit(self, name: str, node: exp.Anonymous) -> Expression:
         span, row = span_of(node), lookup(name)
-        if len(node.expressions) != 3:
-            raise _wrong_arguments(row, span)
+        check_count(row, node.expressions, span)
         unit = _unit(node.expressions[0], TRUNCATIONS)
         return call(row, [unit, *map(self._bind, node.expressions[1:])], span=span)
 
@@ -202,14 +200,14 @@ class Special:
         return call(CATALOGUE["TO_TIMESTAMP_LTZ"], arguments, span=span_of(node))
 
     def extract(self, node: exp.Extract) -> Expression:
-        """Return eXTRACT(field FROM time)."""
+        """Return EXTRACT(field FROM time)."""
         field = node.this.name.upper()
         if field not in EXTRACT_FIELDS:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 f"EXTRACT has no field {field}",
                 hint=suggestion(
-                    field, tuple(EXTRACT_FIELDS), otherwise=f"There is {', '.join(EXTRACT_FIELDS)}."
+                    field, tuple(EXTRACT_FIELDS), otherwise=f"The fields are {', '.join(EXTRACT_FIELDS)}."
                 ),
                 span=span_of(node),
             )
@@ -224,8 +222,7 @@ class Special:
         name, span = str(node.this).upper(), span_of(node)
         row = lookup(name)
         arguments = [self._bind(argument) for argument in node.expressions]
-        if not row.accepts_count(len(arguments)):
-            raise _wrong_arguments(row, span)
+        check_count(row, arguments, span)
         values, kind = unify(arguments, f"the arguments of {name}", span)
         nullable = all(value.nullable for value in values)
         return Call(function=row, arguments=tuple(values), type=kind, nullable=nullable, span=span)
@@ -286,15 +283,6 @@ def _streaming(source: SourceColumns, name: str, span: Span | None) -> SourceCol
             span=span,
         )
     return source
-
-
-def _wrong_arguments(row: Function, span: Span | None) -> UserError:
-    return UserError(
-        SqlState.DATATYPE_MISMATCH,
-        f"{row.name} was called with the wrong number of arguments",
-        hint=f"Write {row.signature}. {row.doc}",
-        span=span,
-    )
 
 
 def _unit(node: exp.Expr, known: tuple[str, ...]) -> Literal:

@@ -21,9 +21,9 @@ from headrace.analyzer.expressions import (
 )
 from headrace.analyzer.grouping_sets import GROUPING, refused_grouping
 from headrace.analyzer.logical import (
+    WINDOW_COLUMNS,
     WINDOW_END,
     WINDOW_START,
-    WINDOW_TIME,
     Aggregate,
     Filter,
     Item,
@@ -46,7 +46,7 @@ from headrace.analyzer.logical import (
 from headrace.analyzer.logical import walk as nodes
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.top_n import PATTERN
-from headrace.analyzer.traits import traits, window_groups
+from headrace.analyzer.traits import place_of, traits, window_groups
 from headrace.catalog.objects import RelationKind
 from headrace.core.errors import Span, UserError
 from headrace.core.names import printed
@@ -57,6 +57,8 @@ from headrace.core.types import BIGINT, INTERVAL, DataType, has_map
 Check = Callable[[LogicalPlan], None]
 _OF_SETS = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 """Aggregates that a time window computes with DISTINCT, from the set of their values."""
+_FIRST_ROWS_MAX = 2**31 - 1
+"""The largest limit of a Top-N: its operator counts rows by an Int."""
 
 
 def output_names_are_unique(plan: LogicalPlan) -> None:
@@ -135,8 +137,7 @@ def _block(node: LogicalNode) -> Iterator[LogicalNode]:
 
 
 def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
-    """Raise 42803 unless an aggregate over a time window groups by window_start and window_end; 0A000 if it groups by another column
-    over a SESSION."""
+    """Raise 42803 unless an aggregate over a time window groups by window_start and window_end."""
     for node in nodes(plan.root):
         if not isinstance(node, Aggregate):
             continue
@@ -153,18 +154,16 @@ def windowed_groups_have_both_bounds(plan: LogicalPlan) -> None:
                 hint="Add GROUP BY window_start, window_end.",
                 span=window.span,
             )
-        has_key = any(
-            reference.column not in (WINDOW_START, WINDOW_END, WINDOW_TIME)
-            for key in node.group_by
-            for reference in references(key)
-        )
-        if window.kind is WindowKind.SESSION and not has_key:
-            raise UserError(
-                SqlState.FEATURE_NOT_SUPPORTED,
-                "sessions over all rows together are not supported",
-                hint="Add the columns that identify a session to GROUP BY.",
-                span=window.span,
-            )
+        bounds = {(window.sources[0].alias, column.name) for column in WINDOW_COLUMNS}
+        for key in node.group_by if window.kind is WindowKind.SESSION else ():
+            places = set(map(place_of, references(key)))
+            if places & bounds and places - bounds:
+                raise UserError(
+                    SqlState.FEATURE_NOT_SUPPORTED,
+                    "a key of sessions cannot combine the bounds of a session with a column of its rows",
+                    hint="Group by the column and the bounds, and compute the value in SELECT.",
+                    span=key.span,
+                )
 
 
 def groups_cover_columns(plan: LogicalPlan) -> None:
@@ -197,7 +196,7 @@ def _check_grouped(expression: Expression, group_by: Iterable[Expression]) -> No
 
 
 def streams_are_not_sorted(plan: LogicalPlan) -> None:
-    """Raise 0A000 for ORDER BY without LIMIT, and for OFFSET without both, in a continuous query: they need an end."""
+    """Raise 0A000 for ORDER BY and OFFSET without LIMIT, and for LIMIT 0 in a continuous query: they need an end."""
     if plan.snapshot:
         return
     for node in nodes(plan.root):
@@ -212,9 +211,21 @@ def streams_are_not_sorted(plan: LogicalPlan) -> None:
         if isinstance(node, Limit) and (node.offset or node is not plan.root):
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "a continuous query supports LIMIT without ORDER BY only at its end, and no OFFSET without both",
-                hint="For the first rows of each key, use ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n.",
+                "a continuous query requires a LIMIT of 1 or more, and OFFSET only with LIMIT",
+                hint="Leave it out. For the first rows of each key, use ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) <= n.",
                 span=plan.span,
+            )
+
+
+def first_rows_can_be_counted(plan: LogicalPlan) -> None:
+    """Raise 53000 if a Top-N keeps more rows than its operator can count."""
+    for node in nodes(plan.root):
+        if isinstance(node, TopN) and node.limit > _FIRST_ROWS_MAX:
+            raise UserError(
+                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+                f"a continuous query keeps at most the first {_FIRST_ROWS_MAX} rows, expected {node.limit}",
+                hint="Use a smaller LIMIT, or none.",
+                span=node.span,
             )
 
 
@@ -226,7 +237,9 @@ def partition_columns_exist(plan: LogicalPlan) -> None:
                 SqlState.UNDEFINED_COLUMN,
                 f"PARTITION BY names {name}, which is not an output column",
                 hint=suggestion(
-                    name.name, plan.schema.names, otherwise=f"There is {', '.join(plan.schema.names)}."
+                    name.name,
+                    plan.schema.names,
+                    otherwise=f"The output columns are {', '.join(plan.schema.names)}.",
                 ),
                 span=name.span,
             )
@@ -461,6 +474,7 @@ CHECKS: tuple[Check, ...] = (
     windowed_groups_have_both_bounds,
     groups_cover_columns,
     streams_are_not_sorted,
+    first_rows_can_be_counted,
     partition_columns_exist,
     window_functions_are_over_rows,
     watermarks_are_of_streams,

@@ -28,8 +28,7 @@ from headrace.analyzer.functions.composed import (
     ROW,
     WEIGHTED_PERCENTILE,
 )
-from headrace.analyzer.functions.signature import Function
-from headrace.analyzer.invocation import call, conjunction
+from headrace.analyzer.invocation import call, check_count, conjunction
 from headrace.analyzer.typing import is_text
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
@@ -71,7 +70,7 @@ class ComposedCalls:
 
     def _current_database(self, node: exp.Anonymous) -> Expression:
         span = span_of(node)
-        _check_count(CATALOGUE["CURRENT_DATABASE"], node.expressions, span)
+        check_count(CATALOGUE["CURRENT_DATABASE"], node.expressions, span)
         if self._database is None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
@@ -86,7 +85,7 @@ class ComposedCalls:
     def _approximate_count(self, node: exp.Anonymous) -> Expression:
         """Return the exact count, of which Flink's is an estimate."""
         arguments = [self._bind(argument) for argument in node.expressions]
-        _check_count(CATALOGUE["APPROX_COUNT_DISTINCT"], arguments, span_of(node))
+        check_count(CATALOGUE["APPROX_COUNT_DISTINCT"], arguments, span_of(node))
         return call(CATALOGUE["COUNT"], arguments, span=span_of(node), distinct=True)
 
     def _array_agg(self, node: exp.Anonymous) -> Expression:
@@ -96,7 +95,7 @@ class ComposedCalls:
         if ignored:
             arguments, distinct = _plain([arguments[0].this])
         bound = [self._bind(argument) for argument in arguments]
-        _check_count(CATALOGUE["ARRAY_AGG"], bound, span)
+        check_count(CATALOGUE["ARRAY_AGG"], bound, span)
         if ignored:
             return call(ARRAY_AGG_NOT_NULL, [_collected(bound[0], distinct, span)], span=span)
         kept = call(ROW, bound, span=span)
@@ -153,7 +152,7 @@ class ComposedCalls:
         span = span_of(node)
         arguments, nulls = _members(node, nulls=False)
         arguments, distinct = _plain(arguments)
-        _check_count(CATALOGUE["JSON_ARRAYAGG"], arguments, span)
+        check_count(CATALOGUE["JSON_ARRAYAGG"], arguments, span)
         value = self._json_value(arguments[0], nulls)
         return call(JSON_ARRAYAGG, [_collected(value, distinct, span)], span=span)
 
@@ -230,16 +229,6 @@ def _integer(text: str) -> Literal:
 def _is_not_null(value: Expression) -> Expression:
     absent = call(OPERATORS_BY_NAME["IS NULL"], [value], span=value.span)
     return call(OPERATORS_BY_NAME["NOT"], [absent], span=value.span)
-
-
-def _check_count(row: Function, arguments: Sequence[object], span: Span | None) -> None:
-    if not row.accepts_count(len(arguments)):
-        raise UserError(
-            SqlState.DATATYPE_MISMATCH,
-            f"{row.name} does not accept {len(arguments)} arguments",
-            hint=f"Write {row.signature}. {row.doc}",
-            span=span,
-        )
 
 
 def _share(share: Expression) -> Expression:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from sqlglot import exp
 
@@ -53,6 +54,7 @@ from headrace.core.types import (
     Varchar,
     is_numeric,
 )
+from headrace.core.wording import counted
 from headrace.sql.ast import JsonCall, span_of, type_of
 from headrace.sql.limits import INTERVAL_MAX_MS, too_long_time
 
@@ -216,6 +218,13 @@ class ExpressionBinder:
 
     def _binary(self, node: exp.Expr) -> Expression:
         name = _BINARY[type(node)]
+        if (
+            name in ("=", "<>")
+            and isinstance(node.this, exp.Tuple)
+            and isinstance(node.expression, exp.Tuple)
+        ):
+            equal = self._equal_rows(node.this, node.expression, node)
+            return equal if name == "=" else self._operator("NOT", [equal], node)
         left, right = self.bind(node.this), self.bind(node.expression)
         if name in COMPARISONS:
             left, right = _comparable(left, right)
@@ -234,9 +243,29 @@ class ExpressionBinder:
     def _in(self, node: exp.In) -> Expression:
         if node.args.get("query") is not None:
             return self._subquery(node)
+        if isinstance(node.this, exp.Tuple) and all(isinstance(row, exp.Tuple) for row in node.expressions):
+            first, *others = [self._equal_rows(node.this, row, node) for row in node.expressions]
+            return reduce(lambda left, right: self._operator("OR", [left, right], node), others, first)
         operand = self.bind(node.this)
         items = [_comparable(operand, self.bind(item), what="IN")[1] for item in node.expressions]
         return self._operator("IN", [operand, *items], node)
+
+    def _equal_rows(self, left: exp.Tuple, right: exp.Tuple, node: exp.Expr) -> Expression:
+        """Return that two rows of values are equal: unknown if a value is NULL and all others are equal."""
+        if len(left.expressions) != len(right.expressions):
+            raise UserError(
+                SqlState.DATATYPE_MISMATCH,
+                f"a row of {counted(len(left.expressions), 'value')} is compared with one of {len(right.expressions)}",
+                hint="Write the same number of values in both.",
+                span=span_of(right) or span_of(node),
+            )
+        pairs = zip(left.expressions, right.expressions, strict=True)
+        return conjunction(
+            [
+                self._operator("=", [*_comparable(self.bind(one), self.bind(other))], node)
+                for one, other in pairs
+            ]
+        )
 
     def _between(self, node: exp.Between) -> Expression:
         operand = self.bind(node.this)
@@ -532,6 +561,9 @@ def _exact_type(digits: int, scale: int, span: Span | None) -> DataType:
     if digits > DECIMAL_PRECISION_MAX:
         message = f"a number may have at most {DECIMAL_PRECISION_MAX} digits, found {digits}"
         raise UserError(
-            SqlState.DATATYPE_MISMATCH, message, hint="CAST('…' AS DOUBLE) takes more.", span=span
+            SqlState.DATATYPE_MISMATCH,
+            message,
+            hint="CAST('…' AS DOUBLE) accepts more, and rounds.",
+            span=span,
         )
     return Decimal(max(digits, 1), scale)

@@ -12,6 +12,7 @@ from headrace.analyzer.typing import is_temporal
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType, is_numeric
+from headrace.core.wording import counted
 
 COMPARISONS = {"=", "<>", "<", "<=", ">", ">=", "IS NOT DISTINCT FROM", "IS DISTINCT FROM"}
 _NOT_NULL_IN_NOT_NULL_OUT = {
@@ -30,17 +31,22 @@ _NOT_NULL_IN_NOT_NULL_OUT = {
 }
 
 
+def check_count(row: Function, arguments: Sequence[object], span: Span | None) -> None:
+    """Raise UserError 42804 if a function does not accept as many arguments."""
+    if not row.accepts_count(len(arguments)):
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"{row.name} does not accept {counted(len(arguments), 'argument')}",
+            hint=f"Write {row.signature}. {row.doc}",
+            span=span,
+        )
+
+
 def call(
     row: Function, arguments: Sequence[Expression], *, span: Span | None, distinct: bool = False
 ) -> Call:
     """Return a call of `row`; raises UserError 42804 for arguments that do not fit, 42803 for an aggregate in an aggregate."""
-    if not row.accepts_count(len(arguments)):
-        raise UserError(
-            SqlState.DATATYPE_MISMATCH,
-            f"{row.name} does not accept {len(arguments)} argument{'' if len(arguments) == 1 else 's'}",
-            hint=f"Write {row.signature}. {row.doc}",
-            span=span,
-        )
+    check_count(row, arguments, span)
     for index, argument in enumerate(arguments):
         if not row.parameter(index).accepts(argument.type):
             raise _mismatch(row, arguments, argument.span or span)

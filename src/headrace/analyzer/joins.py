@@ -6,7 +6,7 @@ can be resolved; `resolved` chooses the joins when all conditions are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -40,6 +40,7 @@ from headrace.analyzer.traits import traits
 from headrace.analyzer.typing import common
 from headrace.catalog.objects import RelationKind
 from headrace.core.errors import Span, UserError
+from headrace.core.internal_columns import is_internal
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import (
@@ -81,13 +82,12 @@ def pending(
     scope = replace(left, sources=(*left.sources, *right.sources))
     on, shared = node.args.get("on"), {}
     conditions: list[Expression] = []
-    if node.args.get("using"):
-        for name in node.args["using"]:
-            span = span_of(name)
-            ours = left.column(name.name, alias=None, span=span)
-            theirs = Scope(right.sources).column(name.name, alias=None, span=span)
-            conditions.append(equality(ours, theirs, span=span))
-            shared[name.name] = _shared(kind, ours, theirs)
+    if node.args.get("using") or node.method:
+        for name, place in _common_columns(left, right, node):
+            ours = left.column(name, alias=None, span=place)
+            theirs = Scope(right.sources).column(name, alias=None, span=place)
+            conditions.append(equality(ours, theirs, span=place))
+            shared[name] = _shared(kind, ours, theirs)
     elif on is not None:
         condition = ExpressionBinder(scope).condition(on, "ON")
         refuse_aggregates(condition, "ON", None)
@@ -105,11 +105,32 @@ def pending(
     return PendingJoin(tree, right, kind, tuple(conditions), within_of(node), span, as_of), shared
 
 
+def _common_columns(left: Scope, right: LogicalNode, node: exp.Join) -> Iterator[tuple[str, Span | None]]:
+    """Yield the columns of USING, or for NATURAL all columns that both sides have, each with its place.
+
+    Without a common column, a NATURAL JOIN joins all rows, as the standard defines it.
+    """
+    if not node.method:
+        for name in node.args["using"]:
+            yield name.name, span_of(name)
+        return
+    ours = dict.fromkeys(column.name for source in left.sources for column in source.schema.columns)
+    theirs = {column.name for source in right.sources for column in source.schema.columns}
+    for name in ours:
+        if name in theirs and not is_internal(name):
+            yield name, span_of(node)
+
+
 def is_outer_unnest(node: exp.Join) -> bool:
     """True of LEFT JOIN UNNEST(array) ON TRUE. Raises UserError 0A000 for any other condition, and for RIGHT and FULL."""
     kind, on = _kind(node), node.args.get("on")
     always = on is None or (isinstance(on, exp.Boolean) and bool(on.this))
-    if kind not in (JoinKind.CROSS, JoinKind.INNER, JoinKind.LEFT) or not always or node.args.get("using"):
+    if (
+        kind not in (JoinKind.CROSS, JoinKind.INNER, JoinKind.LEFT)
+        or not always
+        or node.args.get("using")
+        or node.method
+    ):
         raise _refused(
             "UNNEST is joined with CROSS JOIN, or with LEFT JOIN … ON TRUE",
             span_of(node),
@@ -219,16 +240,7 @@ def _continuous(join: PendingJoin, where: list[Expression]) -> LogicalNode:
     meeting = [part for part in where if _meets(part, join)] if inner else []
     conditions = list(join.on)
     if join.kind is JoinKind.CROSS:
-        equalities = [part for part in meeting if _sides(part, join) is not None]
-        conditions.extend(equalities)
-        single = any(traits(side).key == () for side in join.inputs)
-        if not meeting and not conditions and any(appended) and not single:
-            raise _refused(
-                "a CROSS JOIN supports changelogs, materialized views, UNNEST and one row only: of a stream, every "
-                "row would be kept",
-                join.span,
-                "Add a condition: JOIN … ON a.x = b.x, or WHERE a.x = b.x.",
-            )
+        conditions.extend(part for part in meeting if _sides(part, join) is not None)
     within = _bounds(join, conditions, meeting) if all(appended) else None
     if within is not None:
         # A strict bound is a condition too: it stays where it was.

@@ -82,7 +82,7 @@ def _answer(name: str, action: str, clause: str, result: Expression, span: Span 
     if name != "JSON_QUERY" or (isinstance(result.type, Array) and action == "EMPTY OBJECT"):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"{name} returns {result.type}, and {action} {event} is no such value",
+            f"{action} {event} requires another type than {result.type}, which {name} returns",
             hint="Use NULL or ERROR, or DEFAULT value in JSON_VALUE.",
             span=span,
         )

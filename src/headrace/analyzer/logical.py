@@ -126,7 +126,6 @@ class QueryProperties:
     execution_mode_span: Span | None = field(default=None, compare=False)
     state_partitions: int | None = None
     state_partitions_span: Span | None = field(default=None, compare=False)
-    state_ttl_span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

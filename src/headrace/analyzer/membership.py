@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
 
 from sqlglot import exp
 
-from headrace.analyzer.coercion import same_type
+from headrace.analyzer.coercion import as_type, same_type
 from headrace.analyzer.expressions import (
     Call,
     ColumnReference,
@@ -33,7 +35,7 @@ from headrace.analyzer.over import ONE
 from headrace.analyzer.sources import is_snapshot, refuse_tables
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BOOLEAN, INTEGER
+from headrace.core.types import BOOLEAN, INTEGER, NULL
 from headrace.sql.ast import span_of
 
 Pair = tuple[Expression, Expression]
@@ -42,11 +44,11 @@ Pair = tuple[Expression, Expression]
 
 @dataclass(frozen=True)
 class Membership:
-    """A condition on a subquery: the query, its negation, the value that IN looks for (None: EXISTS), and the identity of its node."""
+    """A condition on a subquery: the query, its negation, the values that IN looks for (none: EXISTS), and the identity of its node."""
 
     query: exp.Expr
     negated: bool
-    operand: exp.Expr | None
+    operands: tuple[exp.Expr, ...]
     span: Span | None
     node: int = 0
 
@@ -78,8 +80,10 @@ def _membership(node: exp.Expr, negated: bool) -> Membership | None:
     query = node.this if isinstance(node, exp.Exists) else node.args.get("query")
     if query is None or not isinstance(node, exp.Exists | exp.In):
         return None
-    operand = node.this if isinstance(node, exp.In) else None
-    return Membership(query.this, negated, operand, span_of(node), id(node))
+    operands: tuple[exp.Expr, ...] = ()
+    if isinstance(node, exp.In):
+        operands = tuple(node.this.expressions) if isinstance(node.this, exp.Tuple) else (node.this,)
+    return Membership(query.this, negated, operands, span_of(node), id(node))
 
 
 def answerable(condition: exp.Expr, negated: bool = False) -> Iterator[Membership]:
@@ -96,29 +100,27 @@ def answerable(condition: exp.Expr, negated: bool = False) -> Iterator[Membershi
 
 @dataclass(frozen=True)
 class Asked:
-    """The bound query of a `Membership`: its sources, the operands of IN, and the correlated conditions."""
+    """The bound query of a `Membership`: its sources, the values that IN compares (none: EXISTS), and the correlated conditions."""
 
     rows: LogicalNode
-    value: Expression | None
+    values: Sequence[Expression]
     outside: Sequence[Expression]
 
 
 def joined(
-    left: LogicalNode, member: Membership, operand: Expression | None, inner: Asked, name: str
+    left: LogicalNode, member: Membership, operands: Sequence[Expression], inner: Asked, name: str
 ) -> LogicalNode:
     """Return the rows of `left` for which the condition is true; `name` is the alias of the subquery's rows.
 
-    Raises UserError 42804 for types that cannot be compared, 0A000 for a subquery without a source.
+    Raises UserError 42804 for types that cannot be compared, 0A000 for a subquery without a source and for NOT IN of many columns that
+    may be NULL.
     """
-    right, keys, rest = _right(inner, operand, name, member.span)
+    right, compared, others, rest = _right(inner, operands, name, member.span)
     kind = JoinKind.ANTI if member.negated else JoinKind.SEMI
-    unknown = member.negated and operand is not None and any(side.nullable for side in keys[0])
     views = [is_snapshot(side) for side in (left, right)]
     if all(views):
-        conditions: list[Expression] = [equality(*pair) for pair in keys]
-        if unknown:
-            conditions[0] = _equal_or_unknown(*keys[0])
-        conditions.extend(rest)
+        equal = _equal_or_unknown if member.negated else equality
+        conditions = [*(equal(*pair) for pair in compared), *(equality(*pair) for pair in others), *rest]
         return SnapshotJoin(left, right, conjunction(conditions) if conditions else None, kind)
     if any(views):
         refuse_tables(right)
@@ -129,21 +131,26 @@ def joined(
             span=member.span,
         )
     condition = conjunction(rest) if rest else None
-    result = _keyed(left, right, keys, kind, condition)
-    return _without_unknown(result, right, keys, condition) if unknown else result
+    result = left
+    for rows, keys in _matches(member, right, compared, others):
+        result = _keyed(result, rows, keys, kind, condition)
+    return result
 
 
 _ANSWER = "answer"
+_ONE = "one"
+_MATCHES_MAX = 9
+"""Joins of a NOT IN: two columns that may be NULL on both sides."""
 
 
 def answered(
-    left: LogicalNode, member: Membership, operand: Expression | None, inner: Asked, name: str
+    left: LogicalNode, member: Membership, operands: Sequence[Expression], inner: Asked, name: str
 ) -> tuple[LogicalNode, Expression]:
-    """Return the rows of `left` beside an answer, and the condition that the answer is yes. Arguments as of `joined`.
+    """Return the rows of `left` beside answers, and the condition that the answer is yes. Arguments as of `joined`.
 
-    An IN that is unknown counts as false, which is the same in WHERE unless it is negated.
+    An IN that is unknown counts as false, which is the same in WHERE unless it is negated: then the condition is NULL.
     """
-    right, keys, rest = _right(inner, operand, name, member.span)
+    right, compared, others, rest = _right(inner, operands, name, member.span)
     if rest:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
@@ -151,32 +158,51 @@ def answered(
             hint="Combine it with the other conditions by AND.",
             span=rest[0].span or member.span,
         )
-    if member.negated and operand is not None and any(side.nullable for side in keys[0]):
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "NOT IN under OR requires that neither side can be NULL",
-            hint="Write NOT EXISTS (SELECT 1 FROM … AS b WHERE b.y = a.x).",
-            span=member.span,
-        )
-    columns = right.input.schema.columns
-    rows = replace(right, alias="rows")
+    answers: list[Expression] = []
+    for number, (rows, keys) in enumerate(_matches(member, right, compared, others), 1):
+        alias = name if number == 1 else f"{name}_{number}"
+        left = _beside_answer(left, rows, keys, alias, right.span)
+        answer = ColumnReference(source=alias, column=_ANSWER, type=BOOLEAN, nullable=True, span=member.span)
+        answers.append(call(OPERATORS_BY_NAME["IS TRUE"], [answer], span=member.span))
+    result, *unknown = answers
+    if unknown:
+        null = as_type(Literal(type=NULL, text=None), BOOLEAN)
+        any_unknown = _disjunction(unknown, member.span)
+        unknown_as_null = call(OPERATORS_BY_NAME["AND"], [any_unknown, null], span=member.span)
+        result = _disjunction([result, unknown_as_null], member.span)
+    return left, result
+
+
+def _beside_answer(
+    left: LogicalNode, right: LogicalNode, keys: Sequence[Pair], alias: str, span: Span | None
+) -> LogicalNode:
+    """Return the rows of `left` beside a column that is true if `right` has a row with equal keys, and else NULL."""
+    compared = [theirs for _, theirs in keys if isinstance(theirs, ColumnReference)]
+    shown = tuple(Item(column.column, column) for column in dict.fromkeys(compared)) or (Item(_ONE, ONE),)
+    names = tuple(item.name for item in shown)
+    whole = isinstance(right, Subquery) and right.schema.names == names
+    rows = (
+        replace(right, alias="rows")
+        if isinstance(right, Subquery) and whole
+        else Subquery(Project(right, shown), "rows", span)
+    )
     values = [
         ColumnReference(source="rows", column=column.name, type=column.type, nullable=column.nullable)
-        for column in columns
+        for column in rows.input.schema.columns
     ]
     yes = Literal(type=BOOLEAN, text="true", nullable=False)
-    items = [Item(column.name, value) for column, value in zip(columns, values, strict=True)]
-    answers = Subquery(Aggregate(rows, tuple(values), (*items, Item(_ANSWER, yes))), name, right.span)
-    pairs = keys or [
-        (ONE, ColumnReference(source=name, column=columns[0].name, type=INTEGER, nullable=False))
-    ]
-    result: LogicalNode
+    items = [Item(value.column, value) for value in values]
+    answers = Subquery(Aggregate(rows, tuple(values), (*items, Item(_ANSWER, yes))), alias, span)
+
+    def grouped(theirs: Expression) -> Expression:
+        return replace(theirs, source=alias) if isinstance(theirs, ColumnReference) else theirs
+
+    pairs = [(ours, grouped(theirs)) for ours, theirs in keys]
+    if not compared:
+        pairs.append((ONE, ColumnReference(source=alias, column=_ONE, type=INTEGER, nullable=False)))
     if is_snapshot(left) and is_snapshot(right):
-        result = SnapshotJoin(left, answers, conjunction([equality(*pair) for pair in pairs]), JoinKind.LEFT)
-    else:
-        result = _keyed(left, answers, pairs, JoinKind.LEFT, None)
-    answer = ColumnReference(source=name, column=_ANSWER, type=BOOLEAN, nullable=True, span=member.span)
-    return result, call(OPERATORS_BY_NAME["IS TRUE"], [answer], span=member.span)
+        return SnapshotJoin(left, answers, conjunction([equality(*pair) for pair in pairs]), JoinKind.LEFT)
+    return _keyed(left, answers, pairs, JoinKind.LEFT, None)
 
 
 def _keyed(
@@ -187,58 +213,104 @@ def _keyed(
     )
 
 
-def _without_unknown(
-    rows: LogicalNode, right: LogicalNode, keys: Sequence[Pair], condition: Expression | None
-) -> LogicalNode:
-    """Return the rows for which NOT IN is true, of those without an equal value.
+def _matches(
+    member: Membership, right: Subquery, compared: Sequence[Pair], others: Sequence[Pair]
+) -> list[tuple[LogicalNode, list[Pair]]]:
+    """Return the rows of the subquery and the keys of each join that finds a match: a row whose values are all equal.
 
-    It is unknown of all rows if a value is NULL, and of a row whose own value is NULL if there is any value. Each is a join of its
-    own, so that the others have keys.
+    For NOT IN, a row whose values are equal or NULL on a side is a match too: if there is one, NOT IN is not true. Each choice of
+    columns that are equal, NULL in the subquery, and NULL in the outer row is a join of its own, so that it has keys.
     """
-    (ours, theirs), others = keys[0], keys[1:]
-    if theirs.nullable:
-        unknown = Filter(right, call(OPERATORS_BY_NAME["IS NULL"], [theirs], span=theirs.span))
-        rows = _keyed(rows, unknown, others, JoinKind.ANTI, condition)
-    if ours.nullable:
-        always = Literal(type=BOOLEAN, text="true", nullable=False)
-        is_null = call(OPERATORS_BY_NAME["IS NULL"], [ours], span=ours.span)
-        rows = _keyed(rows, right, [*others, (is_null, always)], JoinKind.ANTI, condition)
-    return rows
+    if not member.negated or not compared:
+        return [(right, [*compared, *others])]
+    ways = [
+        ["equal", *(["their null"] if theirs.nullable else []), *(["our null"] if ours.nullable else [])]
+        for ours, theirs in compared
+    ]
+    count = prod(map(len, ways))
+    if count > _MATCHES_MAX and not is_snapshot(right):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"NOT IN of columns that may be NULL requires {count} joins here, expected at most {_MATCHES_MAX}",
+            hint="Compare columns that are NOT NULL, or write NOT EXISTS (SELECT 1 FROM … AS b WHERE b.x = a.x AND b.y = a.y).",
+            span=member.span,
+        )
+    always = Literal(type=BOOLEAN, text="true", nullable=False)
+    result: list[tuple[LogicalNode, list[Pair]]] = []
+    for choice in product(*ways):
+        chosen = list(zip(choice, compared, strict=True))
+        equal = [pair for way, pair in chosen if way == "equal"]
+        nulls = [_is_null(theirs) for way, (_, theirs) in chosen if way == "their null"]
+        ours_null = [(_is_null(ours), always) for way, (ours, _) in chosen if way == "our null"]
+        rows = Filter(right, conjunction(nulls)) if nulls else right
+        result.append((rows, [*equal, *others, *ours_null]))
+    return result
 
 
-def _right(
-    inner_query: Asked, operand: Expression | None, name: str, span: Span | None
-) -> tuple[Subquery, list[tuple[Expression, Expression]], list[Expression]]:
-    """Return the subquery's rows with the compared columns, the pairs of columns that must be equal, and the remaining condition."""
-    items: dict[Expression, Item] = {}
-    inner = {source.alias for source in inner_query.rows.sources}
+def _is_null(value: Expression) -> Expression:
+    return call(OPERATORS_BY_NAME["IS NULL"], [value], span=value.span)
 
-    def column(expression: Expression) -> Expression:
-        item = items.setdefault(expression, Item(f"column_{len(items) + 1}", expression))
+
+class Columns:
+    """Columns of a subquery with internal names under its alias, in the order in which they are first requested.
+
+    `own` are the aliases of the subquery's sources, and `prefix` begins the names.
+    """
+
+    def __init__(self, alias: str, own: set[str], prefix: str = "") -> None:
+        self._alias = alias
+        self._own = own
+        self._prefix = prefix
+        self._items: dict[Expression, Item] = {}
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The columns; none if none was requested."""
+        return tuple(self._items.values())
+
+    def of(self, expression: Expression) -> ColumnReference:
+        """Return the column that is an expression of the subquery's sources."""
+        name = f"{self._prefix}column_{len(self._items) + 1}"
+        item = self._items.setdefault(expression, Item(name, expression))
         return ColumnReference(
-            source=name,
+            source=self._alias,
             column=item.name,
             type=expression.type,
             nullable=expression.nullable,
             span=expression.span,
         )
 
-    def moved(expression: Expression) -> Expression:
-        own = isinstance(expression, ColumnReference) and expression.source in inner
-        return column(expression) if own else expression
+    def moved(self, expression: Expression) -> Expression:
+        """Return an expression of both queries as one of the outer query and of these columns."""
 
-    pairs = [(operand, inner_query.value)] if operand is not None and inner_query.value is not None else []
-    sides = [(condition, _sides(condition, inner)) for condition in inner_query.outside]
-    keys = []
-    for ours, theirs in [*pairs, *(pair for _, pair in sides if pair is not None)]:
+        def change(part: Expression) -> Expression:
+            own = isinstance(part, ColumnReference) and part.source in self._own
+            return self.of(part) if own else part
+
+        return transform(expression, change)
+
+
+def _right(
+    inner_query: Asked, operands: Sequence[Expression], name: str, span: Span | None
+) -> tuple[Subquery, list[Pair], list[Pair], list[Expression]]:
+    """Return the subquery's rows with the compared columns, the pairs that IN compares, the pairs of correlated equalities, and the
+    remaining condition."""
+    inner = {source.alias for source in inner_query.rows.sources}
+    columns = Columns(name, inner)
+
+    def pair(ours: Expression, theirs: Expression) -> Pair:
         one, other = same_type(ours, theirs, span=ours.span)
-        keys.append((one, column(other)))
-    rest = [transform(condition, moved) for condition, pair in sides if pair is None]
-    shown = tuple(items.values()) or (Item("one", ONE),)
-    return Subquery(Project(inner_query.rows, shown), name, span), keys, rest
+        return one, columns.of(other)
+
+    compared = [pair(*values) for values in zip(operands, inner_query.values, strict=True)]
+    equalities = [(condition, sides(condition, inner)) for condition in inner_query.outside]
+    others = [pair(*equal) for _, equal in equalities if equal is not None]
+    rest = [columns.moved(condition) for condition, equal in equalities if equal is None]
+    shown = columns.items or (Item(_ONE, ONE),)
+    return Subquery(Project(inner_query.rows, shown), name, span), compared, others, rest
 
 
-def _sides(condition: Expression, inner: set[str]) -> tuple[Expression, Expression] | None:
+def sides(condition: Expression, inner: set[str]) -> tuple[Expression, Expression] | None:
     """Return the outer and the inner operand of an equality between them."""
     if not isinstance(condition, Call) or condition.function.name != "=":
         return None
@@ -252,8 +324,12 @@ def _sides(condition: Expression, inner: set[str]) -> tuple[Expression, Expressi
 
 def _equal_or_unknown(left: Expression, right: Expression) -> Expression:
     """Return that two values are equal or one is NULL: a row for which this holds makes NOT IN false."""
-    result: Expression = equality(left, right)
-    for side in (left, right):
-        unknown = call(OPERATORS_BY_NAME["IS NULL"], [side], span=side.span)
-        result = call(OPERATORS_BY_NAME["OR"], [result, unknown], span=side.span)
+    unknown = [_is_null(side) for side in (left, right) if side.nullable]
+    return _disjunction([equality(left, right), *unknown], left.span)
+
+
+def _disjunction(parts: Sequence[Expression], span: Span | None) -> Expression:
+    result, *others = parts
+    for part in others:
+        result = call(OPERATORS_BY_NAME["OR"], [result, part], span=span)
     return result

@@ -8,7 +8,17 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headrace.analyzer.expressions import ColumnReference, Expression, SortKey
-from headrace.analyzer.logical import Aggregate, Item, Limit, LogicalNode, Project, Sort, Subquery, TopN
+from headrace.analyzer.logical import (
+    Aggregate,
+    Item,
+    Limit,
+    LogicalNode,
+    Project,
+    Sort,
+    Subquery,
+    TopN,
+    transform,
+)
 from headrace.analyzer.scope import Scope
 from headrace.analyzer.sources import is_snapshot
 from headrace.core.errors import Span, UserError
@@ -30,18 +40,64 @@ def ordered(
     if order is not None:
         keys = tuple(_sort_key(key, output.schema, fallback) for key in order.expressions)
         output = Sort(output, keys)
-    limit, offset = node.args.get("limit"), node.args.get("offset")
-    if limit is not None or offset is not None:
-        count = _count(limit, "LIMIT") if limit is not None else None
-        skipped = _count(offset, "OFFSET") if offset is not None else 0
+    if node.args.get("limit") is not None or node.args.get("offset") is not None:
+        count, skipped = counted_rows(node)
         if isinstance(output, Sort) and count and not is_snapshot(output):
             return _first_rows(output.input, output.keys, count, skipped)
         output = Limit(output, count, skipped)
     return output
 
 
+def counted_rows(node: exp.Expr) -> tuple[int | None, int]:
+    """Return the numbers of LIMIT (None: without it) and OFFSET."""
+    limit, offset = node.args.get("limit"), node.args.get("offset")
+    return (
+        _count(limit, "LIMIT") if limit is not None else None,
+        _count(offset, "OFFSET") if offset is not None else 0,
+    )
+
+
+def sort_keys(
+    node: exp.Expr, items: Sequence[Item], fallback: Callable[[exp.Expr], Expression | None]
+) -> tuple[SortKey, ...]:
+    """Return the keys of ORDER BY of a SELECT as expressions of its sources. Arguments as of `ordered`."""
+    order = node.args.get("order")
+    schema = Schema(tuple(item.column for item in items))
+    keys = [_sort_key(key, schema, fallback) for key in order.expressions] if order is not None else []
+    named = {item.name: item.expression for item in items}
+
+    def of_sources(part: Expression) -> Expression:
+        return named[part.column] if isinstance(part, ColumnReference) and not part.source else part
+
+    return tuple(replace(key, expression=of_sources(key.expression)) for key in keys)
+
+
+def in_order_of_arrival(root: LogicalNode, *, has_end: bool) -> LogicalNode:
+    """Return a continuous query whose LIMITs without ORDER BY are Top-Ns over all rows: the first that come.
+
+    One that `has_end`, an interactive SELECT, keeps the LIMIT at its end, which ends it.
+    """
+
+    def change(node: LogicalNode) -> LogicalNode:
+        if (
+            not isinstance(node, Limit)
+            or isinstance(node.input, Sort)
+            or is_snapshot(node.input)
+            or not node.count
+        ):
+            return node
+        return _first_rows(node.input, (), node.count, node.offset)
+
+    if not has_end or not isinstance(root, Limit):
+        return transform(root, change)
+    below = transform(root.input, change)
+    if not root.offset or not root.count:
+        return replace(root, input=below)
+    return Limit(_first_rows(below, (), root.count, root.offset), root.count)
+
+
 def _first_rows(query: LogicalNode, keys: Sequence[SortKey], count: int, skipped: int) -> Project:
-    """Return the rows of a query at the places `skipped` + 1 to `skipped` + `count` by `keys`.
+    """Return the rows of a query at the places `skipped` + 1 to `skipped` + `count` by `keys`, or without them as they come.
 
     A key that is no output column becomes one of a subquery.
     """
@@ -67,7 +123,9 @@ def _first_rows(query: LogicalNode, keys: Sequence[SortKey], count: int, skipped
         replace(key, expression=column(name, key.expression.span))
         for key, name in zip(keys, columns, strict=True)
     )
-    top = TopN(rows, (), order, skipped + count, skipped=skipped, span=keys[0].expression.span)
+    top = TopN(
+        rows, (), order, skipped + count, skipped=skipped, span=keys[0].expression.span if keys else None
+    )
     return Project(top, tuple(Item(name, column(name, None)) for name in shown))
 
 

@@ -97,7 +97,7 @@ def _row(node: exp.Expr, span: Span | None) -> Function:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{name}{'(DISTINCT …)' if distinct else ''} is not supported with OVER",
-            hint=f"There is {', '.join(WINDOW_FUNCTIONS)}.",
+            hint=f"OVER supports {', '.join(WINDOW_FUNCTIONS)}.",
             span=span,
         )
     return row

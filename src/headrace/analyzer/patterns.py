@@ -45,6 +45,7 @@ from headrace.core.internal_columns import PREFIX, ROW_TIME, is_internal
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, NULL, TIMESTAMP_LTZ, VARCHAR
+from headrace.core.wording import counted
 from headrace.sql.ast import MatchRecognize as MatchNode
 from headrace.sql.ast import MatchSemantics, span_of
 
@@ -435,7 +436,7 @@ class _PatternBinder(ExpressionBinder):
             raise UserError(
                 SqlState.SYNTAX_ERROR,
                 f"{name} requires an expression and, optionally, a number of rows, found "
-                f"{len(node.expressions)} arguments",
+                f"{counted(len(node.expressions), 'argument')}",
                 span=span,
             )
         row = _RowBinder(self._rows, self._variables)

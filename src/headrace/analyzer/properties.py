@@ -443,7 +443,7 @@ STATE_PARTITIONS = PropertySpec(
     number(1, 256, "a whole number from 1 to 256"),
     Scope.QUERY,
     "into how many partitions the state of the query's operators is divided: so many tasks can compute them at once. It "
-    "cannot change later",
+    "cannot change in a query that exists; one that continues from another query's state may have another number",
     default="`HEADRACE_SHUFFLE_PARTITIONS`; of a query that continues from another one, that one's number",
 )
 RESUME_SAVEPOINT = PropertySpec(

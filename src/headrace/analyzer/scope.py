@@ -122,7 +122,7 @@ class Scope:
         return UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the column {printed(name)} does not exist{where}",
-            hint=alias or suggestion(name, known, otherwise=f"There is {shown}." if shown else None),
+            hint=alias or suggestion(name, known, otherwise=f"The columns are {shown}." if shown else None),
             span=span,
         )
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from headrace.analyzer.logical import WINDOW_COLUMNS, LogicalNode
 from headrace.core.internal_columns import PREFIX
-from headrace.sql.ast import TimeWindow, span_of
+from headrace.sql.ast import TimeWindow, placed
 
 _ROWS = f"{PREFIX}rows"
 _BOUNDS = tuple(column.name for column in WINDOW_COLUMNS)
@@ -36,8 +36,7 @@ def rows_of_sessions(window: TimeWindow, rows: LogicalNode) -> exp.Select:
     grouped = window.copy()
     grouped.set("alias", None)
     grouped.set("partition_by", None)
-    partition = window.args.get("partition_by")
-    keys = [key.copy() for key in partition] if partition is not None else [_same_for_all(names[0])]
+    keys = [key.copy() for key in window.args.get("partition_by") or ()]
     collected = exp.alias_(_call("ARRAY_AGG", element), _ROWS, quoted=True)
     sessions = exp.Select(
         expressions=[*map(_column, _BOUNDS), collected],
@@ -54,17 +53,7 @@ def rows_of_sessions(window: TimeWindow, rows: LogicalNode) -> exp.Select:
         from_=exp.From(this=exp.Subquery(this=sessions, alias=alias)),
         joins=[exp.Join(this=unnest, kind="CROSS")],
     )
-    for node in result.walk():
-        if span_of(node) is None:
-            node.update_positions(window)
-    return result
-
-
-def _same_for_all(name: str) -> exp.Expr:
-    """Return a key that is 1 for every row. Spark refuses sessions without a key, and removes a key that is a constant."""
-    is_null = exp.Is(this=_column(name), expression=exp.Null())
-    case = exp.Case(ifs=[exp.If(this=is_null, true=exp.Literal.number(1))], default=exp.Literal.number(0))
-    return _call("GREATEST", case, exp.Literal.number(1))
+    return placed(result, window)
 
 
 def _name(name: str) -> exp.Identifier:

@@ -194,7 +194,6 @@ def query_properties(given: Iterable[Entry]) -> QueryProperties:
         execution_mode_span=reader.span(dialect.EXECUTION_MODE),
         state_partitions=reader.take(dialect.STATE_PARTITIONS),
         state_partitions_span=reader.span(dialect.STATE_PARTITIONS),
-        state_ttl_span=reader.span(dialect.STATE_TTL),
     )
     reader.finish()
     return properties
@@ -259,7 +258,7 @@ def _check_event_time_column(relation: Relation, name: str, span: Span | None) -
             SqlState.UNDEFINED_COLUMN,
             f"the timestamp column {printed(name)} does not exist in {relation.name}",
             hint=suggestion(
-                name, relation.schema.names, otherwise=f"There is {', '.join(relation.schema.names)}."
+                name, relation.schema.names, otherwise=f"The columns are {', '.join(relation.schema.names)}."
             ),
             span=span,
         )

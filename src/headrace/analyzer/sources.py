@@ -12,6 +12,8 @@ from headrace.analyzer.event_times import is_event_time
 from headrace.analyzer.expression_binder import ExpressionBinder
 from headrace.analyzer.expressions import ColumnReference, Expression, transform
 from headrace.analyzer.fixed_times import fixed_time
+from headrace.analyzer.functions import CATALOGUE
+from headrace.analyzer.invocation import call
 from headrace.analyzer.logical import (
     Aggregate,
     Limit,
@@ -41,8 +43,17 @@ from headrace.core.names import Identifier, printed
 from headrace.core.properties import value_of
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, Array, Struct
-from headrace.sql.ast import ChangelogFunction, Properties, duration_text, length_span, properties_of, span_of
+from headrace.core.types import BIGINT, Array, Map, Struct
+from headrace.core.wording import counted
+from headrace.sql.ast import (
+    ChangelogFunction,
+    Properties,
+    duration_text,
+    length_span,
+    placed,
+    properties_of,
+    span_of,
+)
 from headrace.sql.ast import MatchRecognize as MatchNode
 from headrace.sql.ast import TimeWindow as WindowNode
 
@@ -165,11 +176,13 @@ class SourceBinder:
                     span=given.span(next(iter(given))),
                 )
             return Subquery(renamed(self._named[source.name], columns), name, span_of(source))
+        if columns and outer is source:
+            return Subquery(renamed(self._subquery(_all_of(source)), columns), name, span_of(source))
         if columns:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                "the columns of a relation cannot be renamed after its alias",
-                hint="Write (SELECT column AS name FROM relation) AS alias.",
+                "the columns of a window cannot be renamed after its alias",
+                hint="Write (SELECT column AS name FROM relation) AS alias in the window.",
                 span=span_of(columns[0]),
             )
         relation, span = named_relation(source, self._context)
@@ -190,6 +203,14 @@ class SourceBinder:
                 span=scan.span,
             )
         return self._view(scan.relation, name, scan.span)
+
+
+def _all_of(relation: exp.Table) -> exp.Select:
+    """Return `SELECT *` of a relation, with its properties, and without the alias and the time that it has in a join."""
+    source = relation.copy()
+    source.set("alias", None)
+    source.set("system_time", None)
+    return placed(exp.Select(expressions=[exp.Star()], from_=exp.From(this=source)), relation)
 
 
 def renamed(node: LogicalNode, names: Sequence[exp.Expr]) -> LogicalNode:
@@ -383,10 +404,12 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope, *, outer: boo
     if node.args.get("function"):
         return _bind_table_function(node, left, binder, outer=outer)
     array = binder.bind(node.expressions[0])
+    if isinstance(array.type, Map):
+        array = call(CATALOGUE["MAP_ENTRIES"], [array], span=array.span)
     if not isinstance(array.type, Array):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"UNNEST requires an ARRAY, found {array.type}",
+            f"UNNEST requires an ARRAY or a MAP, found {array.type}",
             hint="Convert text with SPLIT(text, separator) or JSON_QUERY(… RETURNING ARRAY<…>).",
             span=array.span or span,
         )
@@ -402,7 +425,9 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope, *, outer: boo
         columns = [Column(name, kind) for name, (_, kind) in zip(names, element.fields, strict=True)]
     if len(columns) != len(names) or not names or (offset is not None and place is None):
         fields = (
-            f", or for the {len(element.fields)} fields of each STRUCT" if isinstance(element, Struct) else ""
+            f", or for the {counted(len(element.fields), 'field')} of each STRUCT"
+            if isinstance(element, Struct)
+            else ""
         )
         raise UserError(
             SqlState.SYNTAX_ERROR,
@@ -430,7 +455,7 @@ def _bind_table_function(
     if len(names) != len(declared):
         raise UserError(
             SqlState.SYNTAX_ERROR,
-            f"the table function returns {len(declared)} columns, but the alias names {len(names)}",
+            f"the table function returns {counted(len(declared), 'column')}, but the alias names {len(names)}",
             hint=f"Name each column: AS t({', '.join(name for name, _ in declared)}).",
             span=span_of(node),
         )

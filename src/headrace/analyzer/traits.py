@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.analyzer.expressions import Cast, ColumnReference, Expression
+from headrace.analyzer.expressions import Call, Cast, ColumnReference, Expression
 from headrace.analyzer.logical import (
     RANK_SOURCE,
     WINDOW_END,
@@ -162,11 +162,17 @@ def _from_changelog(node: FromChangelog) -> Traits:
 
 
 def _unnest(node: Unnest) -> Traits:
+    """Return the traits of the elements. An element is identified by its row and its place, and the only one by its row."""
     if isinstance(node.input, SingleRow):
         return Traits()
     below = traits(node.input)
     place = ((node.alias, node.ordinality.name),) if node.ordinality is not None else None
-    key = (*below.key, *place) if below.key is not None and place is not None else None
+    single = (
+        isinstance(node.array, Call)
+        and node.array.function.name == "ARRAY"
+        and len(node.array.arguments) == 1
+    )
+    key = (*below.key, *(place or ())) if below.key is not None and (place is not None or single) else None
     return Traits(below.changes, key, below.timed, below.window, below.window_start)
 
 
@@ -360,7 +366,8 @@ def _top_n(node: TopN) -> Traits:
         key = (*partition, (RANK_SOURCE, node.rank))
     if ranks_windows(node):
         return Traits(INSERTS, key, below.timed, below.window, below.window_start)
-    return Traits(ALL_CHANGES, key)
+    # Without an order, rows are first as they come, and stay it.
+    return Traits(INSERTS if below.insert_only and not node.order_by else ALL_CHANGES, key)
 
 
 def ranks_windows(node: TopN) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 FLINK, KSQLDB, POSTGRESQL = "Flink", "ksqlDB", "PostgreSQL"
-MATERIALIZE, RISINGWAVE = "Materialize", "RisingWave"
+MATERIALIZE, RISINGWAVE, DELTASTREAM = "Materialize", "RisingWave", "DeltaStream"
 
 
 class Place(Enum):
@@ -142,8 +142,34 @@ _STATEMENTS = (
           "DESCRIBE RELATION COLUMNS name; lists a relation's columns."),
     Idiom(Place.STATEMENT, "LIST CREATE", (FLINK, MATERIALIZE), "SHOW CREATE TABLE orders", "DESCRIBE RELATION orders",
           "DESCRIBE RELATION name; shows the definition of a relation."),
+    Idiom(Place.STATEMENT, "DESC", (FLINK,), "DESC orders", "DESCRIBE RELATION COLUMNS orders",
+          "DESCRIBE RELATION COLUMNS name; lists a relation's columns, DESCRIBE RELATION name; shows its definition."),
     Idiom(Place.STATEMENT, "ANALYZE", (POSTGRESQL,), f"EXPLAIN ANALYZE {_LIVE}", f"EXPLAIN {_LIVE}",
           "EXPLAIN shows the plan; DESCRIBE QUERY METRICS name; shows the progress of a running query.", ""),
+    Idiom(Place.STATEMENT, "RESET", (FLINK,), "RESET 'table.exec.state.ttl'", f"{_LIVE} QUERY WITH ('state.ttl.millis' = 86400000)",
+          "Properties belong to the statement that specifies them, so none are left to reset."),
+    Idiom(Place.STATEMENT, "LOAD MODULE", (FLINK,), "LOAD MODULE hive", "LIST FUNCTIONS",
+          "Functions need no module: CREATE FUNCTION defines one, LIST FUNCTIONS; lists those of users."),
+    Idiom(Place.STATEMENT, "USE CATALOG", (FLINK,), "USE CATALOG c", "USE STORE k",
+          "Write USE DATABASE name for names of relations, and USE STORE name for the system that new relations are in."),
+    Idiom(Place.STATEMENT, "USE MODULES", (FLINK,), "USE MODULES core", "LIST FUNCTIONS",
+          "Functions need no module: LIST FUNCTIONS; lists those of users."),
+    Idiom(Place.STATEMENT, "BEGIN STATEMENT SET", (FLINK,), "BEGIN STATEMENT SET",
+          "BEGIN APPLICATION a CREATE STREAM x AS SELECT item FROM orders; CREATE STREAM y AS SELECT price FROM orders; END APPLICATION",
+          "Write BEGIN APPLICATION name … END APPLICATION."),
+    Idiom(Place.STATEMENT, "ADD JAR", (FLINK,), "ADD JAR '/udfs.jar'", "LIST FUNCTION_SOURCES",
+          "Write CREATE FUNCTION_SOURCE name WITH ('file' = '@/udfs.jar'), and CREATE FUNCTION for each class."),
+    Idiom(Place.STATEMENT, "CREATE MATERIALIZED TABLE", (FLINK,), f"CREATE MATERIALIZED TABLE m AS {_ITEMS}",
+          f"CREATE MATERIALIZED VIEW m AS {_ITEMS}", "Write CREATE MATERIALIZED VIEW name AS SELECT ….", "CREATE MATERIALIZED VIEW"),
+    Idiom(Place.STATEMENT, "CREATE TYPE", (KSQLDB,), "CREATE TYPE address AS STRUCT<street VARCHAR>",
+          f"CREATE STREAM people (name VARCHAR, address STRUCT<street VARCHAR>) WITH ({_JSON})",
+          "Write the type of each column where it is declared: address STRUCT<street VARCHAR>."),
+    Idiom(Place.STATEMENT, "TERMINATE ALL", (KSQLDB,), "TERMINATE ALL", "LIST QUERIES",
+          "Write TERMINATE QUERY with an id or a name for each of LIST QUERIES."),
+    Idiom(Place.STATEMENT, "INSERT OVERWRITE", (FLINK,),
+          "INSERT OVERWRITE payments SELECT ordertime AS paid, orderid, price AS amount FROM orders",
+          "INSERT INTO payments SELECT ordertime AS paid, orderid, price AS amount FROM orders",
+          "INSERT INTO adds rows. To replace what a query has written, use CREATE OR REPLACE … AS SELECT."),
     Idiom(Place.STATEMENT, "DELETE FROM", (POSTGRESQL,), "DELETE FROM orders WHERE item = 'x'",
           "INSERT INTO ENTITY customers VALUE('{\"name\": \"x\"}') WITH ('key' = '1')",
           "Records cannot be deleted one by one. A producer deletes a row of a changelog by a record with "
@@ -179,9 +205,6 @@ _CLAUSES = (
           "Number the rows: SELECT … FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY … DESC) AS n FROM …) WHERE n = 1."),
     Idiom(Place.CLAUSE, "TABLESAMPLE", (POSTGRESQL,), f"{_LIVE} TABLESAMPLE (10 PERCENT)", f"{_LIVE} WHERE RAND() < 0.1",
           "Write WHERE RAND() < 0.1.", known=True),
-    Idiom(Place.CLAUSE, "NATURAL JOIN", (FLINK, POSTGRESQL), "SELECT item FROM orders NATURAL JOIN payments",
-          "SELECT item, amount FROM orders JOIN payments WITHIN 30 MINUTES USING (orderid)",
-          "Write JOIN … USING (column).", known=True),
     Idiom(Place.CLAUSE, "LEFT SEMI", (FLINK,), "SELECT item FROM orders LEFT SEMI JOIN payments ON TRUE", _KNOWN_PRICES,
           "Write WHERE EXISTS (SELECT …).", known=True),
     Idiom(Place.CLAUSE, "LEFT ANTI", (FLINK,), "SELECT item FROM orders LEFT ANTI JOIN payments ON TRUE", _OTHER_ITEMS,
@@ -244,7 +267,7 @@ _TYPES = (
     _type("BOOL", "BOOLEAN", POSTGRESQL),
     _type("SERIAL", "INTEGER", POSTGRESQL),
     _type("BYTEA", "BYTES", POSTGRESQL),
-    _type("ROW", "STRUCT<name VARCHAR>", FLINK),
+    _type("TIME", "VARCHAR", FLINK, POSTGRESQL),
 )
 
 
@@ -272,6 +295,20 @@ _PROPERTIES = (
     _property("properties.bootstrap.servers", "CREATE STORE name WITH ('type' = KAFKA, 'uris' = 'host:port'), and 'store' = name", FLINK),
     _property("scan.startup.mode", "'starting.position' = 'earliest'", FLINK, "'value.format' = JSON, 'starting.position' = 'earliest'"),
     _property("format", "'value.format' = JSON", FLINK),
+    Idiom(Place.PROPERTY, "FLINK.SQL.STATE.TTL", (DELTASTREAM,),
+          "SELECT item, COUNT(*) AS n FROM orders WITH ('flink.sql.state.ttl' = '24h') GROUP BY item",
+          f"{_ITEMS} QUERY WITH ('state.ttl.millis' = 86400000)",
+          "Write QUERY WITH ('state.ttl.millis' = …) after the query."),
+    Idiom(Place.PROPERTY, "VALUE.COLUMNS.EXCLUDE", (DELTASTREAM,),
+          "CREATE STREAM keyed WITH ('key.columns' = 'item', 'value.columns.exclude' = 'item') AS SELECT item, price FROM orders",
+          "CREATE STREAM keyed WITH ('key.columns' = 'item') AS SELECT item, price FROM orders",
+          "Leave it out: the columns of the key are written into the value too."),
+    Idiom(Place.PROPERTY, "PROPERTIES.FILE", (DELTASTREAM,),
+          "CREATE STORE streams WITH ('type' = KAFKA, 'properties.file' = '@store.yaml')", _KAFKA,
+          "Write the properties of the file into WITH (…)."),
+    *(Idiom(Place.PROPERTY, name.upper(), (DELTASTREAM,), f"{_KAFKA[:-1]}, '{name}' = '{value}')", _KAFKA,
+            "Leave it out: client and broker agree on the newest version and the strongest ciphers that both support.")
+      for name, value in (("tls.protocols", "TLSv1.2"), ("tls.cipher_suites", "TLS_AES_128_GCM_SHA256"))),
     _property("auto.offset.reset", "'starting.position' = 'earliest'", KSQLDB, "'value.format' = JSON, 'starting.position' = 'earliest'"),
 )  # fmt: skip
 
@@ -329,7 +366,12 @@ _FUNCTIONS = (
     *(idiom for name in _WINDOWED for idiom in _of_window(name)),
     Idiom(Place.FUNCTION, "PROCTIME", (FLINK,), "SELECT PROCTIME() AS x FROM orders",
           _BY_ARRIVAL, _ARRIVAL),
-    _function("VERSION", "VERSION()", "1", "\\status shows the server's version in headrace sql, GET /v2/version everywhere.", POSTGRESQL),
+    _function("VERSION", "VERSION()", "1",
+              "\\conninfo shows the server's version in headrace sql, GET /v2/version everywhere.", POSTGRESQL),
+    _function("CURRENT_TIME", "CURRENT_TIME", "DATE_FORMAT(CURRENT_TIMESTAMP, 'HH:mm:ss')",
+              "There is no type TIME: write DATE_FORMAT(CURRENT_TIMESTAMP, 'HH:mm:ss').", FLINK, POSTGRESQL),
+    _function("LOCALTIME", "LOCALTIME", "DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss')",
+              "There is no type TIME: write DATE_FORMAT(LOCALTIMESTAMP, 'HH:mm:ss').", FLINK, POSTGRESQL),
     _function("GEN_RANDOM_UUID", "GEN_RANDOM_UUID()", "UUID()", "Write UUID().", POSTGRESQL),
     _function("TO_CHAR", "TO_CHAR(ordertime, 'YYYY')", "DATE_FORMAT(TO_TIMESTAMP_LTZ(ordertime, 3), 'yyyy')",
               "Write DATE_FORMAT(timestamp, 'yyyy-MM-dd').", POSTGRESQL),
@@ -340,6 +382,11 @@ _FUNCTIONS = (
     _function("LATEST_BY_OFFSET", "LATEST_BY_OFFSET(price)", "LAST_VALUE(price)", "Write LAST_VALUE(value).", KSQLDB),
     _function("EARLIEST_BY_OFFSET", "EARLIEST_BY_OFFSET(price)", "FIRST_VALUE(price)", "Write FIRST_VALUE(value).", KSQLDB),
     _function("EXTRACTJSONFIELD", "EXTRACTJSONFIELD(item, '$.a')", "JSON_VALUE(item, '$.a')", "Write JSON_VALUE(text, '$.path').", KSQLDB),
+    _function("EXPLODE", "EXPLODE(tags)", "CARDINALITY(tags)", "Write FROM relation CROSS JOIN UNNEST(array) AS t(element).", KSQLDB),
+    _function("TOPK", "TOPK(price, 3)", "MAX(price)",
+              "Write ARRAY_AGG over a Top-N: FROM (SELECT …, ROW_NUMBER() OVER (PARTITION BY … ORDER BY … DESC) AS n FROM …) WHERE n <= 3.",
+              KSQLDB),
+    _function("AS_VALUE", "AS_VALUE(item)", "item", "Leave it out: the columns of a key are columns of the value too.", KSQLDB),
     _function("STRPOS", "STRPOS(item, 'a')", "LOCATE('a', item)", "Write LOCATE(what, text).", POSTGRESQL),
     _function("SPLIT_PART", "SPLIT_PART(item, '-', 1)", "SPLIT_INDEX(item, '-', 0)",
               "Write SPLIT_INDEX(text, delimiter, index): indexes start at 0.", POSTGRESQL),
@@ -352,7 +399,7 @@ _OTHERS = (
                                                                               "are enclosed in /* … */."),
     Idiom(Place.NAME, "ALIAS", (KSQLDB,), "SELECT item, price * 2 AS twice FROM orders WHERE twice > 5",
           "SELECT item, twice FROM (SELECT item, price * 2 AS twice FROM orders) WHERE twice > 5",
-          "WHERE cannot use an alias of its own SELECT: repeat the expression, or filter in an outer query."),
+          "WHERE and HAVING cannot use an alias of their own SELECT: repeat the expression, or filter in an outer query."),
     Idiom(Place.NAME, "TEXT", (POSTGRESQL,), 'SELECT item FROM orders WHERE item = "AA"', "SELECT item FROM orders WHERE item = 'AA'",
           "Use single quotes for text; double quotes enclose a name."),
 )  # fmt: skip

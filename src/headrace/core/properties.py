@@ -349,9 +349,8 @@ class PropertyReader:
         others = [other for spec in self._specs for other in spec.synonyms]
         near = nearest(name, [*names, *others])
         # The error points at the whole property, so that a name alone would not be a replacement for it.
-        suggested = (
-            f"Did you mean {' or '.join(near)}?" if near else f"There is {', '.join(names) or 'none'}."
-        )
+        known = f"The properties are {', '.join(names)}." if names else "It has no properties."
+        suggested = f"Did you mean {' or '.join(near)}?" if near else known
         return remedy(Place.PROPERTY, name) or suggested
 
 

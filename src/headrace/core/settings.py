@@ -314,8 +314,8 @@ class Settings(BaseSettings):
     driver_host: str = Field(
         "127.0.0.1",
         description=(
-            "Address of this machine at which the workers of a Spark cluster reach the drivers. Drivers "
-            "whose tasks run on this machine always use loopback."
+            "Address of this machine at which the workers of a Spark cluster reach the drivers. A name is resolved "
+            "on this machine only. Drivers whose tasks run on this machine always use loopback."
         ),
     )
     worker_python: Path | None = Field(
@@ -380,7 +380,8 @@ class Settings(BaseSettings):
     )
     kubernetes_owner: str | None = Field(
         None,
-        description="Name and uid of the server's own pod, as `name/uid`: Kubernetes deletes the drivers with it.",
+        description="Name and uid of the server's own pod, as `name/uid`: Kubernetes deletes the drivers with its controller, such as a "
+        "StatefulSet, or with the pod if it has none or `HEADRACE_DRIVER_ORPHAN_S` is 0.",
     )
     driver_memory_mb: int = Field(
         2048,
@@ -418,8 +419,9 @@ class Settings(BaseSettings):
         60,
         ge=0,
         le=86_400,
-        description="Seconds for which the driver of a compute pool on a standalone cluster runs on without a server, so that a server "
-        "that is started again takes it over with its queries; 0 ends it with its server. It has no effect with HEADRACE_SHARED_DIR.",
+        description="Seconds for which the driver of a compute pool on a standalone cluster or on Kubernetes runs on without a server, so "
+        "that a server that is started again takes it over with its queries; 0 ends it with its server. It has no effect with "
+        "HEADRACE_SHARED_DIR.",
     )
     stop_timeout_ms: int = Field(
         60_000,
@@ -445,9 +447,19 @@ class Settings(BaseSettings):
         description="Interval at which stores in use are tested, except for warehouses that a test would wake. 0 tests none.",
     )
     metrics_interval_s: float = Field(
-        30.0, ge=0, description="Interval at which the metrics of queries are kept. 0 keeps none."
+        30.0,
+        ge=0,
+        description="Interval at which the metrics of queries and the slots of compute pools are kept. 0 keeps none.",
     )
-    metrics_hours: float = Field(24.0, gt=0, description="Hours for which metrics of queries are kept.")
+    metrics_hours: float = Field(
+        24.0, gt=0, description="Hours for which metrics of queries and slots of compute pools are kept."
+    )
+    slot_hour_price: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Price of a slot of a compute pool for an hour, in any currency: `pool_usage` and `query_usage` then have costs.",
+    )
     request_bytes_max: int = Field(16 * 1024 * 1024, description="Largest request body.")
     statement_timeout_ms: int = Field(
         20_000, description="Time after which the server answers 202 for a statement and the client polls."
@@ -469,6 +481,11 @@ class Settings(BaseSettings):
         512,
         ge=256,
         description="Memory of each of the three processes that evaluate queries of materialized views, in MiB.",
+    )
+    snapshot_timeout_ms: int = Field(
+        15_000,
+        gt=0,
+        description="Time that a query of materialized views may take; keep it below `HEADRACE_STATEMENT_TIMEOUT_MS`.",
     )
     functions_memory_mb: int = Field(
         256,

@@ -134,10 +134,10 @@ _PLAIN_TYPES: dict[str, DataType] = {
     "STRING": VARCHAR,
     "VARBINARY": BYTES,
 }
-_WITH_ARGUMENTS = ("ARRAY", "DECIMAL", "MAP", "STRUCT", "TIMESTAMP", "TIMESTAMP_LTZ", "VARCHAR")
+_WITH_ARGUMENTS = ("ARRAY", "DECIMAL", "MAP", "ROW", "STRUCT", "TIMESTAMP", "TIMESTAMP_LTZ", "VARCHAR")
 TYPE_NAMES = (*sorted(_PLAIN_TYPES), *_WITH_ARGUMENTS)
 """The word of each data type, and its synonyms."""
-_NESTED = ("ARRAY", "MAP", "STRUCT")
+_NESTED = ("ARRAY", "MAP", "ROW", "STRUCT")
 _NAMES = ", ".join(f"{name}<…>" if name in _NESTED else name for name in TYPE_NAMES)
 NESTING_MAX = 40
 """Most levels of nested types and expressions. Functions that walk over one need a call for each level."""
@@ -256,10 +256,15 @@ class _Reader:
             "ARRAY": self._array,
             "MAP": self._map,
             "STRUCT": self._struct,
+            "ROW": self._struct,
         }.get(name)
         if reader is None:
             if name == "TIME":
-                raise self._error("the data type TIME is not supported yet", SqlState.FEATURE_NOT_SUPPORTED)
+                raise self._error(
+                    "the data type TIME is not supported yet",
+                    SqlState.FEATURE_NOT_SUPPORTED,
+                    hint=remedy(Place.TYPE, name),
+                )
             raise self._error(
                 f"unknown data type {name}",
                 hint=remedy(Place.TYPE, name)

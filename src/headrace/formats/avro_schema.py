@@ -41,6 +41,7 @@ from headrace.core.types import (
     Varchar,
     parse_type,
 )
+from headrace.core.wording import with_article
 
 FIELDS_MAX = 10_000
 """Of one schema, each counted as often as it occurs: a named type may stand in many places."""
@@ -254,7 +255,7 @@ def _written(kind: DataType, full: str, place: str) -> Any:
         return {"type": "int", "logicalType": "date"}
     raise UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
-        f"Avro has no type for {place}, a {kind}: the keys of its maps are strings",
+        f"Avro has no type for {place}, {with_article(str(kind))}: the keys of its maps are strings",
         hint="Use a MAP<VARCHAR, …> instead, or leave the column out.",
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.core.types import BYTES, Array, DataType, Map, Struct, Timestamp, Varchar
+from headrace.core.wording import with_article
 from headrace.formats.base import Field, TextFormat
 from headrace.formats.json import timestamp_sql
 from headrace.formats.types import spark_type, text_sql
@@ -24,7 +25,9 @@ class Csv(TextFormat):
     def refusal(self, columns: Struct) -> str | None:
         """Refuse everything but single values."""
         nested = next((kind for _, kind in columns.fields if isinstance(kind, Array | Map | Struct)), None)
-        return f"does not support a {nested}: its fields are single values" if nested else None
+        return (
+            f"does not support {with_article(str(nested))}: its fields are single values" if nested else None
+        )
 
     def read(self, data: str, columns: Struct) -> str:
         """Return a call of `CsvDecoder`."""

@@ -24,6 +24,7 @@ from headrace.core.types import (
     Timestamp,
     Varchar,
 )
+from headrace.core.wording import with_article
 from headrace.formats.base import Field, TextFormat, TimestampFormat
 from headrace.formats.types import name_sql, spark_type, text_sql
 
@@ -45,7 +46,9 @@ class Json(TextFormat):
         """Refuse a MAP whose keys are not text."""
         unsupported = next(_unnamed(columns, lambda key: isinstance(key, Varchar)), None)
         return (
-            f"does not support a {unsupported}: the keys of its objects are VARCHAR" if unsupported else None
+            f"does not support {with_article(str(unsupported))}: the keys of its objects are VARCHAR"
+            if unsupported
+            else None
         )
 
     def read(self, data: str, columns: Struct) -> str:

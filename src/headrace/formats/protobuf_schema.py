@@ -57,6 +57,7 @@ from headrace.core.types import (
     Varchar,
     parse_type,
 )
+from headrace.core.wording import with_article
 from headrace.formats.protobuf_text import malformed, parse_proto
 
 FIELDS_MAX = 10_000
@@ -186,7 +187,7 @@ class Descriptors:
         raise UserError(
             SqlState.DESCRIPTOR_NOT_FOUND,
             f"the Protobuf schema contains {what}",
-            hint=f"There is {', '.join(matching or self.messages)}." if self.messages else None,
+            hint=f"The messages are {', '.join(matching or self.messages)}." if self.messages else None,
         )
 
     def columns(self, message: str) -> tuple[Column, ...]:
@@ -412,7 +413,7 @@ def _single_misfit(field: FieldDescriptor, kind: DataType, path: str) -> str | N
 def _mismatch(field: FieldDescriptor, kind: DataType, path: str) -> str:
     own = "a map" if _is_map(field) else field.message_type.full_name if field.message_type else _kind(field)
     listed = "repeated " if field.is_repeated and not _is_map(field) else ""
-    return f"has {listed}{own} in its field {path}, which does not fit a {kind}"
+    return f"has {listed}{own} in its field {path}, which does not fit {with_article(str(kind))}"
 
 
 def _message_text(
@@ -525,7 +526,7 @@ def _camel(name: str) -> str:
 def _unwritable(place: str, kind: DataType, why: str) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
-        f"Protobuf has no type for {place}, a {kind}: {why}",
+        f"Protobuf has no type for {place}, {with_article(str(kind))}: {why}",
         hint="Put it into a STRUCT, or leave it out.",
     )
 

@@ -27,6 +27,7 @@ from headrace.core.types import (
     Struct,
     Timestamp,
 )
+from headrace.core.wording import counted, plural
 
 DEPTH_MAX = 12
 """Deeper values are VARCHAR, which reads any value as its JSON text."""
@@ -246,9 +247,10 @@ class Values:
                 report.note(path, "VARCHAR, since some texts are dates and some are timestamps")
             return VARCHAR
         if len(forms) == 2:
+            unzoned, total = self.forms["unzoned"], counted(self.forms.total(), "text")
             report.note(
                 path,
-                f"TIMESTAMP_LTZ, and {self.forms['unzoned']} of {self.forms.total()} texts have no time zone: they are read as UTC",
+                f"TIMESTAMP_LTZ, and {unzoned} of {total} {plural('has', unzoned, 'have')} no time zone: UTC is assumed",
             )
         return Timestamp(self.precision, local="zoned" in forms)
 
@@ -283,8 +285,8 @@ class Values:
                 left_out += 1
         if left_out:
             report.notes.append(
-                f"{left_out} fields{' of ' + '.'.join(map(printed, path)) if path else ''} are left out: "
-                "their names are empty, too long, or contain invisible characters"
+                f"{counted(left_out, 'field')}{' of ' + '.'.join(map(printed, path)) if path else ''} {plural('is', left_out, 'are')} left "
+                "out: a name must not be empty, too long, or contain invisible characters"
             )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headrace.core.names import printed
 from headrace.core.schema import Column
+from headrace.core.wording import counted
 from headrace.formats.sampled_values import Number, Report, Values, is_name
 
 COLUMNS_MAX = 1000
@@ -56,7 +57,7 @@ def csv_columns(records: Iterable[bytes], delimiter: str, header: bytes | None =
         if not names:
             names.extend(map(_placeholder, range(1, len(fields) + 1)))
         if len(fields) != len(names):
-            raise ValueError(f"a record has {len(fields)} fields, and others have {len(names)}")
+            raise ValueError(f"a record has {counted(len(fields), 'field')}, and others have {len(names)}")
         return dict(zip(names, map(_typed, fields), strict=True))
 
     sampled = _columns(records, read)
@@ -117,7 +118,9 @@ def _columns(records: Iterable[bytes], read: Callable[[bytes], object]) -> Sampl
     if not count:
         raise ValueError(reason or "there are no records")
     if unreadable:
-        report.notes.append(f"{unreadable} of {count + unreadable} sampled records cannot be read: {reason}")
+        report.notes.append(
+            f"{unreadable} of {counted(count + unreadable, 'sampled record')} cannot be read: {reason}"
+        )
     columns = _named(root, report, count)
     if root.too_many or len(columns) > COLUMNS_MAX:
         report.notes.insert(
@@ -145,7 +148,10 @@ def _named(root: Values, report: Report, count: int) -> tuple[Column, ...]:
 def _limited(notes: Sequence[str]) -> tuple[str, ...]:
     if len(notes) <= _NOTES_MAX:
         return tuple(notes)
-    return (*notes[:_NOTES_MAX], f"{len(notes) - _NOTES_MAX} more remarks are left out")
+    return (
+        *notes[:_NOTES_MAX],
+        f"{counted(len(notes) - _NOTES_MAX, 'more remark is', 'more remarks are')} left out",
+    )
 
 
 def _reason(error: Exception) -> str:

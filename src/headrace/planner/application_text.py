@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from headrace.catalog.objects import Relation
 from headrace.core.names import VIRTUAL_DATABASE, printed
+from headrace.core.wording import counted
 from headrace.planner import physical
 from headrace.planner.application import Part, sharing
 from headrace.planner.explain import RelationFact, explain
@@ -23,8 +24,8 @@ def explain_application(
 def _lines(
     name: str, parts: Sequence[Part], plan: physical.SparkPlan, virtual: Sequence[Relation]
 ) -> Iterator[str]:
-    queries = _counted(len(parts), "query", "queries")
-    yield f"Application {printed(name)}: {queries}, run as {_counted(len(plan.parts()), 'Spark query', 'Spark queries')}"
+    queries = counted(len(parts), "query", "queries")
+    yield f"Application {printed(name)}: {queries}, run as {counted(len(plan.parts()), 'Spark query', 'Spark queries')}"
     for shared_scan in sharing(parts):
         readers = ", ".join(str(parts[number].sink.relation) for number in shared_scan.parts)
         yield f"Read once: {shared_scan.scan.relation.name}, for what is written into {readers}"
@@ -34,10 +35,6 @@ def _lines(
         own = plan.model_copy(update={"steps": plan.under(sink.id)})
         yield ""
         yield from explain(part.logical, own, part.sink).splitlines()
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ def _branches(plan: SparkPlan) -> dict[tuple[str, ...], list[Step]]:
     if not inputs:
         _refuse("the query has no UNION ALL")
     if not isinstance(step, physical.SqlTransform) or not _is_union(step):
-        _refuse(f"the rows of the sources meet in the step {step.id}, which is no UNION ALL")
+        _refuse(f"the rows of the sources meet in the step {step.id}, which is not a UNION ALL")
     return {_bound(steps): steps for steps in (list(_down(plan, plan.step(root))) for root in inputs)}
 
 

@@ -14,6 +14,7 @@ from headrace.core.internal_columns import PREFIX
 from headrace.core.names import printed
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted, plural
 
 _ROWS = f"{PREFIX}rows"
 """Alias of the rows of a query without a select list of its own, such as UNION ALL."""
@@ -51,8 +52,8 @@ def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
         strange = sorted(names - set(target.names))
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the query returns {len(items)} columns, the sink has {len(target.columns)}; the sink has no "
-            f"column {', '.join(map(printed, strange))}",
+            f"the query returns {counted(len(items), 'column')}, the sink has {len(target.columns)}; the sink has no "
+            f"{plural('column', len(strange))} {', '.join(map(printed, strange))}",
             hint=f"Select {', '.join(map(printed, target.names))}.",
             span=logical.span,
         )

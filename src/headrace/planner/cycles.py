@@ -9,6 +9,7 @@ from headrace.analyzer.properties import ALLOW_CYCLE
 from headrace.catalog.objects import Relation
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import plural
 
 
 @dataclass(frozen=True)
@@ -114,4 +115,4 @@ def _drawn(way: Sequence[_Hop], known: Callable[[Relation], bool]) -> str:
 
 
 def _listed(queries: Sequence[str]) -> str:
-    return f"quer{'y' if len(queries) == 1 else 'ies'} {' and '.join(query or _UNSEEN for query in queries)}"
+    return f"{plural('query', len(queries), 'queries')} {' and '.join(query or _UNSEEN for query in queries)}"

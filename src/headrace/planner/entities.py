@@ -25,7 +25,7 @@ def plan_optimize(
     queries: Sequence[str],
     checkpoints: Sequence[str],
 ) -> physical.SparkPlan:
-    """Return the plan of OPTIMIZE ENTITY. Snapshots that `queries` need stay; their checkpoints are in the folders `checkpoints`."""
+    """Return the plan of OPTIMIZE ENTITY. Snapshots that `queries` need stay; their checkpoints are in the places `checkpoints`."""
     step = physical.OptimizeEntity(
         id="sink",
         store=store.name,

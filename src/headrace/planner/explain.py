@@ -26,6 +26,7 @@ from headrace.analyzer.logical import (
     Scan,
     SnapshotJoin,
     Sort,
+    SourceProperties,
     Subquery,
     TemporalJoin,
     TimeWindow,
@@ -41,7 +42,8 @@ from headrace.analyzer.over_aggregates import frame_of
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.traits import Place, RowWindow, row_windows
 from headrace.catalog.objects import Relation, RelationKind
-from headrace.core.names import path_text, printed, quote
+from headrace.core.names import EntityPath, path_text, printed, quote
+from headrace.core.wording import counted
 from headrace.planner import physical
 from headrace.planner.display import SHOWN
 from headrace.planner.modes import Materialize, Mode, Normalize, Operator
@@ -134,11 +136,9 @@ def _kept(sink: TableSink | ViewSink) -> str:
 
 def _creation(creation: object) -> str:
     options = dict(creation) if isinstance(creation, dict) else {}
-    partitions, replicas = options.get("topic.partitions"), options.get("topic.replicas")
-    replicated = f", {replicas} replica{'' if replicas == '1' else 's'}" if replicas else ""
-    return (
-        f", which will be created with {partitions} partition{'' if partitions == '1' else 's'}{replicated}"
-    )
+    sizes = (("topic.partitions", "partition"), ("topic.replicas", "replica"))
+    counts = [counted(int(options[name]), word) for name, word in sizes if options.get(name)]
+    return f", which will be created{' with ' if counts else ''}{', '.join(counts)}"
 
 
 def _key(sink: EntitySink) -> str:
@@ -188,31 +188,21 @@ def _not_repeatable(logical: LogicalPlan) -> Iterator[str]:
         yield "  allowed because it is computed once for each row, and no row is computed again"
 
 
-_ON_FUNCTION_ERROR = {
-    "null": "its result is NULL",
-    "ignore": "the row is skipped",
-    "dead_letter": "the row is skipped and its record is ",
-}
-
-
 def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
     yield "Sources:"
     windowed = dict(row_windows(logical.root)) if uses_time else {}
     for scan in logical.scans:
         properties, relation = scan.properties, scan.relation
         alias = "" if scan.alias == relation.name.name else f" AS {printed(scan.alias)}"
+        entity = f"entity {_in_store(relation.entity or (), relation.store or '')}"
         if relation.kind is RelationKind.TABLE:
-            entity = f"entity {path_text(relation.entity or ())} of store {printed(relation.store or '')}"
             yield f"  table {relation.name}{alias}, {entity}, as it is when a row of the stream is read"
             yield f"    {_lookup(properties.refresh_ms)}"
             continue
         position = properties.starting_position
         if properties.starting_timestamp_ms is not None and position == "timestamp":
             position = f"timestamp {properties.starting_timestamp_ms}"
-        yield (
-            f"  {relation.kind.value} {relation.name}{alias}, entity {path_text(relation.entity or ())} "
-            f"of store {printed(relation.store or '')}, from {position}"
-        )
+        yield f"  {relation.kind.value} {relation.name}{alias}, {entity}, from {position}"
         event_time = properties.event_time
         arrival = event_time.arrival and isinstance(windowed.get(id(scan)), TimeWindow)
         if arrival:
@@ -221,29 +211,31 @@ def _sources(logical: LogicalPlan, *, uses_time: bool) -> Iterator[str]:
             yield f"    event time: {printed(event_time.column) if event_time.column else 'time of the record'}"
         watermark = "the clock, by the ends of windows" if arrival else _watermark(scan)
         yield f"    watermark: {watermark if uses_time else 'none; nothing in this query waits for time'}"
-        letters = properties.dead_letters
-        if letters is not None and properties.on_error == "dead_letter":
-            yield (
-                f"    unreadable records are written to {path_text(letters.entity)} of store {printed(letters.store)} "
-                "(an interactive query skips them)"
-            )
-        elif properties.on_error == "ignore":
-            yield "    records that cannot be read are skipped"
-        if logical.functions and (handling := _ON_FUNCTION_ERROR.get(properties.on_function_error)):
-            target = (
-                f"written to {path_text(letters.entity)} of store {printed(letters.store)}" if letters else ""
-            )
-            yield f"    where a function of a user fails, {handling}{target}"
-        late = properties.late_rows
-        if late is not None and id(scan) in windowed:
-            yield (
-                f"    rows too late for their {_late(windowed[id(scan)])} go to {path_text(late.entity)} of store {printed(late.store)} "
-                "(an interactive query drops them)"
-            )
+        yield from _left_out(properties, windowed.get(id(scan)), calls_users=bool(logical.functions))
 
 
-def _late(window: RowWindow) -> str:
-    return "pattern" if isinstance(window, MatchRecognize) else "window"
+def _left_out(properties: SourceProperties, window: RowWindow | None, *, calls_users: bool) -> Iterator[str]:
+    """Yield what happens to the records of a source that the query does not use: unreadable, failed in a function, or late."""
+    letters, late = properties.dead_letters, properties.late_rows
+    topic = _in_store(letters.entity, letters.store) if letters is not None else ""
+    if letters is not None and properties.on_error == "dead_letter":
+        yield f"    unreadable records are written to {topic} (an interactive query skips them)"
+    elif properties.on_error == "ignore":
+        yield "    records that cannot be read are skipped"
+    if calls_users and properties.on_function_error == "null":
+        yield "    where a function of a user fails, its result is NULL"
+    elif calls_users and properties.on_function_error == "dead_letter":
+        yield f"    where a function of a user fails, the row is skipped and its record is written to {topic}"
+    if late is not None and window is not None:
+        kind = "pattern" if isinstance(window, MatchRecognize) else "window"
+        yield (
+            f"    rows too late for their {kind} go to {_in_store(late.entity, late.store)} "
+            "(an interactive query drops them)"
+        )
+
+
+def _in_store(entity: EntityPath, store: str) -> str:
+    return f"{path_text(entity)} of store {printed(store)}"
 
 
 def _lookup(refresh_ms: int | None) -> str:
@@ -295,7 +287,7 @@ def _tree(node: LogicalNode, depth: int) -> Iterator[str]:
 
 def _top_n(node: TopN) -> str:
     partition = ", ".join(map(SHOWN.bare, node.partition_by)) or "all rows"
-    order = ", ".join(map(_sorted, node.order_by))
+    order = ", ".join(map(_sorted, node.order_by)) or "arrival"
     places = f"{node.skipped + 1} to {node.limit}" if node.skipped else str(node.limit)
     function = f" by {node.function}" if node.has_ties else ""
     return (
@@ -532,7 +524,11 @@ def step_text(step: physical.Step) -> str:
         case physical.OptimizeEntity():
             return f"optimize {path_text(step.entity)} of store {printed(step.store)} ({step.connector})"
         case physical.WriteResults():
-            return f"send {step.input} to the client{f', at most {step.limit} rows' if step.limit is not None else ''}"
+            return f"send {step.input} to the client{_limit(step.limit)}"
+
+
+def _limit(rows: int | None) -> str:
+    return "" if rows is None else f", at most {counted(rows, 'row')}"
 
 
 def _of_errors(on_error: str) -> str:
@@ -570,7 +566,7 @@ class RelationFact:
         path = [self.database, self.schema, self.name]
         return {
             "fqn": ".".join(map(quote, path if organization_id is None else [organization_id, *path])),
-            "type": self.type,
+            "type": self.type.upper(),
             "db_name": self.database,
             "schema_name": self.schema,
             "name": self.name,

@@ -103,7 +103,7 @@ def stream_key(
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"the key column {printed(name)} is not an output column",
-                hint=suggestion(name, schema.names, otherwise=f"There is {', '.join(schema.names)}."),
+                hint=suggestion(name, schema.names, otherwise=f"The columns are {', '.join(schema.names)}."),
                 span=span,
             )
     if key_format == "primitive" and (len(columns) != 1 or not is_primitive_key(_type(schema, columns[0]))):

@@ -36,7 +36,7 @@ from headrace.analyzer.logical import (
     WindowExtremes,
     walk,
 )
-from headrace.analyzer.traits import Traits, place_of, ranks_windows, traits, window_groups
+from headrace.analyzer.traits import Traits, place_of, traits, window_groups
 from headrace.core.errors import Span, UserError
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
@@ -224,7 +224,7 @@ def _regular_join(node: RegularJoin, _accepted: _Accepted) -> Operator:
 def _top_n(node: TopN, accepted: _Accepted) -> Operator:
     node_traits = traits(node)
     below = place(node.input, Mode.SIGNED)
-    if ranks_windows(node):
+    if node_traits.insert_only:
         return Operator(node, Mode.INSERT, node_traits, (below,))
     partition = {place_of(key) for key in node.partition_by}
     by_place = (

@@ -546,7 +546,7 @@ class Spool(_Data):
 class OptimizeEntity(_Data):
     """Puts the files of an entity in order, and sends one row of `columns` to the result channel: a plan of its own, without rows.
 
-    What `queries`, by id, still need to go on from their checkpoints, in the folders `checkpoints`, stays.
+    What `queries`, by id, still need to continue from their checkpoints, in the places `checkpoints`, stays.
     """
 
     step: Literal["optimize_entity"] = "optimize_entity"

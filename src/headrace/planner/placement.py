@@ -19,7 +19,6 @@ from headrace.planner.physical import (
     ReadRows,
     ReadTable,
     SparkPlan,
-    Spool,
     StoreStep,
     WriteEntity,
     WriteResults,
@@ -64,12 +63,6 @@ def _untested(plan: SparkPlan) -> list[str]:
     return sorted(connector(name).label for name in types if connector(name).on_clusters is None)
 
 
-def _sending_files(plan: SparkPlan) -> list[str]:
-    """Return the store types of the sinks of a plan that send files of tasks on the driver's machine."""
-    types = {step.connector for step in plan.sinks if isinstance(step, WriteRows)}
-    return sorted(connector(name).label for name in types if connector(name).remote_checkpoints == "driver")
-
-
 def _lacks_python(target: Target) -> bool:
     return not target.python
 
@@ -103,7 +96,12 @@ CLUSTER_RULES = (
         lambda plan: bool(_untested(plan)),
         names=_untested,
     ),
-    Rule("functions of users", "Use built-in functions.", lambda plan: bool(plan.functions)),
+    Rule(
+        "a function of a user",
+        f"{_WITH_PYTHON} Use built-in functions.",
+        lambda plan: bool(plan.functions),
+        _lacks_python,
+    ),
     Rule(
         "real-time mode",
         "Set 'execution.mode' = 'micro_batch'.",
@@ -124,33 +122,6 @@ REMOTE_RULES = (
         "The operator sets HEADRACE_VIEWS. Or write a changelog.",
         lambda plan: any(isinstance(step, WriteView) for step in plan.sinks),
         lambda target: not target.outside_views,
-    ),
-    Rule(
-        "rows of tables only, which are stored beside the checkpoint before they are written",
-        "Read a stream or a changelog.",
-        lambda plan: any(isinstance(step, Spool) for step in plan.steps),
-    ),
-    Rule(
-        "a store of a type that was not tried there",
-        "Copy the rows through a topic.",
-        lambda plan: any(
-            connector(step.connector).remote_checkpoints is None
-            for step in plan.steps
-            if isinstance(step, StoreStep)
-        ),
-    ),
-    Rule(
-        "on a cluster, a sink that sends files of tasks, into a store of a type that was not tried there",
-        "Write to a topic, and copy from there in a pool on the server's machine.",
-        lambda plan: bool(_sending_files(plan)),
-        lambda target: target.is_cluster,
-        _sending_files,
-    ),
-    Rule(
-        "on a cluster, a table that is looked up and kept whole",
-        "Leave 'lookup.refresh.millis' out.",
-        lambda plan: any(isinstance(step, LookupJoin) and step.refresh_ms is not None for step in plan.steps),
-        lambda target: target.is_cluster,
     ),
 )
 """Features of continuous queries that do not run with their checkpoints in S3."""

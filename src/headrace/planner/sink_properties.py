@@ -72,7 +72,10 @@ def record_sink(connector: StoreDescriptor, kind: RelationKind, span: Span | Non
     if sink is None or (kind is RelationKind.CHANGELOG and not sink.upserts):
         what = "be written by queries" if sink is None else f"hold a {kind.name}"
         raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED, f"stores of type {connector.label} cannot {what}", span=span
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"stores of type {connector.label} cannot {what}",
+            hint="Write into a relation of another store; CREATE … AS creates it there WITH ('store' = name).",
+            span=span,
         )
     return sink
 
@@ -166,7 +169,7 @@ def subject(reader: PropertyReader, layout: AnyFormat | None, part: Literal["val
         if value and kind not in kinds:
             raise reader.bad(spec, f"left out of a {part} that is not {' or '.join(kinds).upper()}")
     if naming.strategy != "topic_name" and kind == "avro" and naming.record is None:
-        reader.require(record, hint="The subject is called after it: 'shop.Order', for one.")
+        reader.require(record, hint="The subject has its name. An example is 'shop.Order'.")
     return naming
 
 
@@ -343,7 +346,7 @@ def named_format(
         return _of_message(message, places, reader.span(descriptor))
     if places.registry is not None:
         return format_of({"format": name, "registry": places.registry})
-    other = f" Or give '{descriptor.name}' = 'source.Message'." if name == "protobuf" else ""
+    other = f" Or specify '{descriptor.name}' = 'source.Message'." if name == "protobuf" else ""
     raise UserError(
         SqlState.SCHEMA_REGISTRY_NOT_FOUND,
         f"{name.upper()} records require a schema registry, and their store has none",
@@ -406,7 +409,7 @@ def timestamp_column(schema: Schema, reader: PropertyReader) -> str | None:
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the timestamp column {printed(name)} is not a column of the relation",
-            hint=suggestion(name, schema.names, otherwise=f"There is {', '.join(schema.names)}."),
+            hint=suggestion(name, schema.names, otherwise=f"The columns are {', '.join(schema.names)}."),
             span=reader.span(dialect.TIMESTAMP),
         )
     return name

@@ -475,8 +475,8 @@ def _check_continuous(logical: LogicalPlan) -> None:
     if isinstance(logical.root, Limit):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "LIMIT requires an interactive SELECT or a materialized view; a continuous query is unbounded",
-            hint="Leave LIMIT out, or move it to the SELECT that reads the result.",
+            "a continuous query requires a LIMIT of 1 or more, and OFFSET only with LIMIT",
+            hint="Leave it out, or move it to the SELECT that reads the result.",
             span=logical.span,
         )
 

@@ -30,6 +30,7 @@ from headrace.analyzer.traits import (
     window_groups,
 )
 from headrace.core.names import printed
+from headrace.core.wording import counted
 from headrace.planner.display import SHOWN
 from headrace.planner.modes import Materialize, Mode, Normalize, Operator, operators
 from headrace.sql.ast import duration_text
@@ -112,8 +113,12 @@ def _state(operator: Operator, ttl_ms: int) -> State | None:
             if ranks_windows(node):
                 return state("window Top-N", "rows of open windows", WINDOWS_END, waits=True)
             first = (
-                f"rows with the first {node.limit} ranks" if node.has_ties else f"the first {node.limit} rows"
+                f"rows with the first {counted(node.limit, 'rank')}"
+                if node.has_ties
+                else f"the first {counted(node.limit, 'row')}"
             )
+            if operator.inputs[0].mode is Mode.INSERT and not node.partition_by and not node.has_ties:
+                return state("Top-N", first, "which do not grow")
             contents = (
                 f"{first} of each partition"
                 if operator.inputs[0].mode is Mode.INSERT
@@ -158,7 +163,7 @@ def _frames(node: OverAggregate, lived: str | None, operator: Operator) -> State
     rows = [preceding for unit, preceding in frames if unit == "ROWS" and preceding is not None]
     spans = [preceding for unit, preceding in frames if unit == "RANGE" and preceding is not None]
     kept = ["rows until the watermark passes them"]
-    kept += [f"the last {max(rows) + 1} rows of each partition"] if rows else []
+    kept += [f"the last {counted(max(rows) + 1, 'row')} of each partition"] if rows else []
     kept += [f"the rows of the last {duration_text(max(spans))}"] if spans else []
     kept += ["results of each partition"] if any(preceding is None for _, preceding in frames) else []
     bound = lived

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from headrace.core.wording import counted
+
 _PLACES = {
     "local": "the server's machine",
     "standalone": "a standalone cluster",
@@ -39,7 +41,7 @@ class Target(BaseModel):
     def __str__(self) -> str:
         where = _PLACES[self.master]
         least = "" if self.slots_min is None else f"{self.slots_min} to "
-        slots = "" if self.slots is None else f", {least}{self.slots} slot{'' if self.slots == 1 else 's'}"
+        slots = "" if self.slots is None else f", {least}{counted(self.slots, 'slot')}"
         python = ", Python" if self.python else ""
         remote = ", checkpoints in S3" if self.checkpoints == "s3" else ""
         return f"{where}{slots}{python}{remote} ({self.runtime.replace('-', ' ').capitalize()})"

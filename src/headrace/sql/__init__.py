@@ -5,7 +5,8 @@ Entry points: `parse`, `parse_each`, `split`, `is_complete`, `diagnostics.shown`
 May import: `core` and sqlglot.
 To add a statement: in the module of its object kind under `statements/`, one dataclass (with `sql()`) and one function
 under `@grammar("VERB OBJECT")`; a new kind is a new module named in `statements/__init__.py`.
-To add query syntax: a method of `query_parser.QueryParser`, its printing in `query_printer`, its node in `ast`.
+To add query syntax: a method of `query_parser.QueryParser`, in FROM of `source_parser.SourceParser`; its printing in
+`query_printer`, its node in `ast`.
 """
 
 from __future__ import annotations

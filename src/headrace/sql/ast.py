@@ -16,8 +16,8 @@ A query is `Select`: sqlglot's tree, with these rules of ours.
                     `POSITION(x IN y)` and `FLOOR(t TO DAY)` become such calls too (a unit is exp.Var), and so do
                     `JSON_OBJECT(KEY k VALUE v)` and its like (`NULL ON NULL` is a last exp.Var);
                     `ARRAY_AGG(x IGNORE NULLS)` has an exp.IgnoreNulls
-    subqueries      exp.Subquery, in FROM, as a value, in exp.Exists (`this`) and exp.In (`query`); set operations are
-                    exp.Union, exp.Intersect and exp.Except
+    subqueries      exp.Subquery, in FROM (`lateral` may be true), as a value, in exp.Exists (`this`) and exp.In (`query`); set
+                    operations are exp.Union, exp.Intersect and exp.Except
     before a call   MatchSemantics, in MATCH_RECOGNIZE
     after a call    exp.Filter (its condition an exp.Where) and, around it or the call, exp.Window
     own syntax      exp.Cast and exp.TryCast (`type_of(node)` gives the target), exp.Case, exp.Extract, exp.Trim,
@@ -332,9 +332,17 @@ def star_of(item: exp.Expr | None) -> exp.Star | None:
     return last if isinstance(last, exp.Star) else None
 
 
+def placed(tree: exp.Select, place: exp.Expr) -> exp.Select:
+    """Return a query that was not written as it is: its nodes without a place get that of `place`, at which errors point."""
+    for node in tree.walk():
+        if span_of(node) is None:
+            node.update_positions(place)
+    return tree
+
+
 def is_comma(join: exp.Join) -> bool:
     """True for `b` of `FROM a, b`."""
-    return not (join.side or join.kind or join.args.get("on") or join.args.get("using"))
+    return not (join.method or join.side or join.kind or join.args.get("on") or join.args.get("using"))
 
 
 def type_of(cast: exp.Expr) -> DataType:

@@ -335,7 +335,9 @@ class Cursor:
         token = self.token
         if token is not None and token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             self.index += 1
-            return token.text
+            return (
+                token.text + self._further_parts() if token.token_type is TokenType.IDENTIFIER else token.text
+            )
         sign = self.accept_any("-", "+") or ""
         token = self.token
         if token is not None and token.token_type is TokenType.NUMBER:
@@ -344,7 +346,18 @@ class Cursor:
         if token is None or sign or not is_word(token):
             raise self.error("a property value: 'text', a number, TRUE, FALSE or a word")
         self.index += 1
-        return token.text
+        return token.text + self._further_parts()
+
+    def _further_parts(self) -> str:
+        """Parse the rest of a name of several parts, such as `descriptor_source."Message"`; return it without quotes, in its own case."""
+        parts = ""
+        while self.accept("."):
+            token = self.token
+            if token is None or not (is_word(token) or token.token_type is TokenType.IDENTIFIER):
+                raise self.error("a further part of the name")
+            parts += f".{token.text}"
+            self.index += 1
+        return parts
 
     def duration(self, what: str = "a time span") -> int:
         """Parse `n unit` and return milliseconds; n is a positive whole number."""

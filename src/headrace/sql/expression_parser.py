@@ -15,21 +15,26 @@ from sqlglot import exp, parser
 from sqlglot.parser import binary_range_parser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from headrace.core.errors import UserError
 from headrace.core.idioms import Place, Remedy, remedy
 from headrace.core.names import Identifier, printed
+from headrace.core.sqlstate import SqlState
 from headrace.core.types import NESTING_MAX
 from headrace.sql import calls
-from headrace.sql.ast import MatchSemantics, TypeName
+from headrace.sql.ast import MatchSemantics, TypeName, span_of
 from headrace.sql.cursor import Cursor
 from headrace.sql.expectations import Slot
 from headrace.sql.lexer import KEYWORDS, Source, folded, is_word
 from headrace.sql.limits import LIST_MAX, too_many_items, too_nested
 
 T = TypeVar("T")
+_BYTES = re.compile(r"([0-9A-Fa-f]{2})*")
 _NUMBER = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\Z")
 _TYPED_LITERALS = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIME")
 _QUANTIFIERS = ("ALL", "ANY", "SOME")
-_INSTEAD_OF_QUANTIFIERS = "Use IN or EXISTS, or join with the MIN or MAX of the subquery."
+_INSTEAD_OF_QUANTIFIERS = (
+    "Write = ANY or <> ALL; or compare with the MIN or the MAX: x > (SELECT MAX(y) FROM …)."
+)
 _BITS: dict[type[exp.Expr], str] = {
     exp.BitwiseAnd: "BITAND",
     exp.BitwiseOr: "BITOR",
@@ -136,6 +141,26 @@ def _balanced(node: exp.Expr | None, kind: type[exp.Connector]) -> exp.Expr | No
         ]
         level = [*pairs, *level[2 * len(pairs) :]]
     return level[0]
+
+
+def without_quantifier(node: exp.Expr) -> exp.Expr:
+    """Return the IN that replaces `x = ANY (query)` and `x <> ALL (query)` in its tree; any other node as it is.
+
+    Raises UserError 0A000 for ANY and ALL after other operators.
+    """
+    query = node.args.get("expression")
+    if isinstance(node, exp.EQ) and isinstance(query, exp.Any):
+        return node.replace(exp.In(this=node.this, query=query.this))
+    if isinstance(node, exp.NEQ) and isinstance(query, exp.All):
+        return node.replace(exp.Not(this=exp.In(this=node.this, query=query.this)))
+    if isinstance(node, exp.Any | exp.All):
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"{type(node).__name__.upper()} (SELECT …) is not supported yet",
+            hint=_INSTEAD_OF_QUANTIFIERS,
+            span=span_of(node),
+        )
+    return node
 
 
 def without_bit_operator(node: exp.Expr) -> exp.Expr:
@@ -370,8 +395,14 @@ class ExpressionParser(parser.Parser):
             self._record_kinds(_OPERANDS)
             self.source.expectations.add_words(("EXISTS",), certain=True)
             self.source.expectations.is_closed = True
-        if word in _QUANTIFIERS and self.cursor.at(word, "(", "SELECT"):
-            raise self.cursor.unsupported(f"{word} (SELECT …)", hint=_INSTEAD_OF_QUANTIFIERS)
+        if word in _QUANTIFIERS and (
+            self.cursor.at(word, "(", "SELECT") or self.cursor.at(word, "(", "WITH")
+        ):
+            self._advance(2)
+            query = exp.Subquery(this=self._parse_query())
+            self._expect(TokenType.R_PAREN, f"')' at the end of {word}")
+            quantified = exp.All(this=query) if word == "ALL" else exp.Any(this=query)
+            return quantified.update_positions(token)
         if kind in _LITERALS:
             return self._parse_literal()
         if kind is TokenType.DOT and following is TokenType.NUMBER and self._next.start == token.end + 1:
@@ -387,6 +418,8 @@ class ExpressionParser(parser.Parser):
         if kind is TokenType.VAR and following is TokenType.STRING and word in _TYPED_LITERALS:
             to = self.parse_type_name()
             return exp.Cast(this=self._parse_literal(), to=to)
+        if word == "X" and following is TokenType.STRING and self._next.start == token.end + 1:
+            return self._parse_bytes_literal()
         if kind is TokenType.VAR and following is TokenType.L_BRACKET and word in calls.CONSTRUCTORS:
             return calls.constructor(self)
         if kind is TokenType.VAR and following is TokenType.L_PAREN and word == "EXISTS":
@@ -415,6 +448,14 @@ class ExpressionParser(parser.Parser):
         literal = _LITERALS[token.token_type](token).update_positions(token)
         self._advance()
         return literal
+
+    def _parse_bytes_literal(self) -> exp.Expr:
+        """Parse X'0F', bytes in base 16."""
+        token = self._curr
+        self._advance()
+        if not _BYTES.fullmatch(self._curr.text):
+            raise self.cursor.error_at("expected pairs of hexadecimal digits", hint="Write X'0F'.")
+        return exp.Anonymous(this="unhex", expressions=[self._parse_literal()]).update_positions(token)
 
     def _parse_column(self) -> exp.Expr | None:
         first = self._parse_id_var(any_token=False)

@@ -14,6 +14,8 @@ from headrace.sql.ast import TimeWindow, interval_ms, span_of
 from headrace.sql.limits import DURATION_MAX_MS, too_long_time
 
 _BOUNDS = {"_start": "window_start", "_end": "window_end", "_rowtime": "window_time"}
+_AGGREGATES = ("min", "max", "count", "first_value", "last_value", "collect", "array_agg")
+"""Aggregates of a time."""
 _LENGTHS = {"tumble": 1, "hop": 2, "session": 1}
 
 
@@ -36,13 +38,26 @@ def windowed(select: exp.Select) -> exp.Select:
         )
     source.set("this", _window(call, rows))
     keys = [key for key in group.expressions if key is not call]
-    group.set("expressions", [_bound(call, "window_start"), _bound(call, "window_end"), *keys])
+    bounds = ["window_start", "window_end"]
     for part in [*select.expressions, select.args.get("having")]:
         for node in list(part.find_all(exp.Anonymous)) if part is not None else ():
             column = _BOUNDS.get(node.name.removeprefix(call.name))
             if column is not None and node.expressions == call.expressions:
+                if column not in bounds and not _is_aggregated(node):
+                    bounds.append(column)
                 node.replace(_bound(node, column))
+    group.set("expressions", [*(_bound(call, bound) for bound in bounds), *keys])
     return select
+
+
+def _is_aggregated(node: exp.Expr) -> bool:
+    """True if a time is an argument of an aggregate, so that it is no group."""
+    parent = node.parent
+    while parent is not None and not isinstance(parent, exp.Select):
+        if isinstance(parent, exp.Anonymous) and parent.name in _AGGREGATES:
+            return True
+        parent = parent.parent
+    return False
 
 
 def _is_window(node: exp.Expr) -> bool:

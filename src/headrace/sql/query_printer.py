@@ -190,6 +190,10 @@ class QueryPrinter(generator.Generator):
         as_of = f" FOR SYSTEM_TIME AS OF {time}" if time else ""
         return self.table_parts(expression) + as_of + _alias_and_properties(self, expression)
 
+    def subquery_sql(self, expression: exp.Subquery, *arguments: Any, **options: Any) -> str:
+        lateral = "LATERAL " if expression.args.get("lateral") else ""
+        return f"{lateral}{super().subquery_sql(expression, *arguments, **options)}"
+
     def unnest_sql(self, expression: exp.Unnest) -> str:
         alias = self.sql(expression, "alias")
         ordinality = " WITH ORDINALITY" if expression.args.get("offset") else ""
@@ -201,7 +205,9 @@ class QueryPrinter(generator.Generator):
     def join_sql(self, expression: exp.Join, *_arguments: Any, **_options: Any) -> str:
         if is_comma(expression):
             return f", {self.sql(expression, 'this')}"
-        words = " ".join(word for word in (expression.side, expression.kind, "JOIN") if word)
+        words = " ".join(
+            word for word in (expression.method, expression.side, expression.kind, "JOIN") if word
+        )
         within = within_of(expression)
         text = f"{self.seg(words)} {self.sql(expression, 'this')}"
         if within is not None:

@@ -130,6 +130,9 @@ def test_a_temporal_join_may_name_its_time() -> None:
             "LEFT REGULAR[p.maker = a.code, if p.seats > 3](p, a)",
         ),
         ("planes p CROSS JOIN airports a", "INNER REGULAR[](p, a)"),
+        ("flights f, planes p", "INNER REGULAR[](f, p)"),
+        ("flights f NATURAL LEFT JOIN planes p", "LEFT TEMPORAL[f.tailnum = tailnum](f, p)"),
+        ("planes p NATURAL JOIN airports a", "INNER REGULAR[](p, a)"),
         ("planes p, airports a WHERE p.seats > 3", "Filter[p.seats > 3](INNER REGULAR[](p, a))"),
         (
             "planes p, airports a, routes r WHERE a.code = r.origin AND p.maker = a.city AND r.miles > p.seats",

@@ -76,6 +76,39 @@ def test_it_may_stand_in_a_subquery() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "first", "limit"),
+    [
+        ("SELECT carrier FROM flights LIMIT 3", None, 3),
+        ("SELECT carrier FROM flights LIMIT 3 OFFSET 2", (5, 2), 3),
+        ("SELECT carrier FROM (SELECT carrier FROM flights LIMIT 3 OFFSET 2) LIMIT 1", (5, 2), 1),
+        ("CREATE STREAM c AS SELECT carrier FROM flights LIMIT 3", (3, 0), None),
+        ("CREATE STREAM c AS SELECT carrier FROM flights FETCH FIRST 2 ROWS ONLY", (2, 0), None),
+    ],
+)
+def test_without_an_order_the_first_rows_are_those_that_come_first(
+    text: str, first: tuple[int, int] | None, limit: int | None
+) -> None:
+    plan = planned(text)
+    kept = [step for step in plan.steps if isinstance(step, physical.TopN)]
+    assert [(step.limit, step.order, step.signed, step.output) for step in kept] == (
+        [] if first is None else [(first[0], [], False, "signed")]
+    )
+    results = [step for step in plan.steps if isinstance(step, physical.WriteResults)]
+    assert [step.limit for step in results] == ([] if limit is None else [limit])
+
+
+def test_first_rows_of_rows_that_change_change_too() -> None:
+    assert bound("SELECT tailnum, seats FROM planes LIMIT 3 OFFSET 1").kind.value == "changelog"
+    assert bound("SELECT carrier FROM flights LIMIT 3 OFFSET 1").kind.value == "stream"
+
+
+def test_more_rows_than_an_operator_counts_are_refused() -> None:
+    with pytest.raises(UserError, match="at most the first 2147483647 rows") as caught:
+        bound("SELECT carrier FROM flights ORDER BY delay LIMIT 2147483648")
+    assert caught.value.state.value == "53000"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "SELECT carrier, flight_time FROM flights ORDER BY flight_time",
@@ -109,8 +142,8 @@ def test_running_results_may_be_ordered_too() -> None:
         "SELECT carrier FROM flights ORDER BY delay",
         "SELECT carrier FROM flights ORDER BY delay LIMIT 0",
         "SELECT carrier FROM flights ORDER BY delay OFFSET 1",
-        "SELECT carrier FROM flights LIMIT 3 OFFSET 1",
-        "SELECT carrier FROM (SELECT carrier FROM flights LIMIT 3)",
+        "SELECT carrier FROM flights OFFSET 1",
+        "SELECT carrier FROM (SELECT carrier FROM flights LIMIT 0)",
     ],
 )
 def test_what_has_no_end_or_no_order_is_refused(text: str) -> None:

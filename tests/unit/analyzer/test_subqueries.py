@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.analyzer.expressions import Case
-from headrace.analyzer.logical import Aggregate, Project, Subquery, walk
+from headrace.analyzer.logical import Aggregate, JoinKind, Project, RegularJoin, Subquery, walk
 from headrace.core.errors import UserError
 from tests.plans.shapes import shape, text, tree
 from tests.plans.world import bound
@@ -20,6 +20,11 @@ from tests.plans.world import bound
         (
             "f.tailnum IN (SELECT tailnum FROM planes WHERE seats > 3)",
             "SEMI REGULAR[f.tailnum = __headrace_asked_1.column_1](f, (planes.tailnum AS column_1 FROM Filter[planes.seats > 3](planes)))",
+        ),
+        (
+            "(f.tailnum, f.distance) IN (SELECT tailnum, seats FROM planes)",
+            "SEMI REGULAR[f.tailnum = __headrace_asked_1.column_1, f.distance = __headrace_asked_1.column_2](f, "
+            "(planes.tailnum AS column_1, planes.seats AS column_2 FROM planes))",
         ),
         (
             "delay > 1 AND (f.distance IN (SELECT miles + 1e0 FROM routes r WHERE r.origin = f.origin)) AND carrier = 'A'",
@@ -94,6 +99,38 @@ def test_a_null_makes_not_in_unknown(where: str, expected: str) -> None:
     assert shape(plan.inputs[0]) == expected.format(*rows)
 
 
+def test_each_choice_of_equal_and_null_columns_is_an_anti_join_of_its_own() -> None:
+    """`tailnum` and `code` are keys, so that only `maker` and `city` may be NULL."""
+    plan = tree("SELECT seats FROM planes p WHERE (tailnum, maker) NOT IN (SELECT code, city FROM airports)")
+    rows = "(airports.code AS column_1, airports.city AS column_2 FROM airports)"
+    by_code = "p.tailnum = __headrace_asked_1.column_1"
+    assert shape(plan.inputs[0]) == (
+        f"ANTI REGULAR[{by_code}, p.maker IS NULL = true](ANTI REGULAR[{by_code}]("
+        f"ANTI REGULAR[{by_code}, p.maker = __headrace_asked_1.column_2](p, {rows}), "
+        f"Filter[__headrace_asked_1.column_2 IS NULL]({rows})), {rows})"
+    )
+    twice = tree(
+        "SELECT seats FROM planes p WHERE (built, maker) NOT IN (SELECT delay, carrier FROM flights)"
+    )
+    assert [join.kind for join in walk(twice) if isinstance(join, RegularJoin)] == [JoinKind.ANTI] * 9
+
+
+def test_a_null_makes_not_in_under_or_unknown() -> None:
+    plan = tree("SELECT tailnum FROM planes p WHERE seats > 3 OR maker NOT IN (SELECT carrier FROM flights)")
+    answer = "__headrace_asked_1{}.answer IS TRUE"
+    unknown = f"(({answer.format('_2')}) OR ({answer.format('_3')})) AND CAST(NULL AS BOOLEAN)"
+    condition = f"(p.seats > 3) OR (NOT (({answer.format('')}) OR ({unknown})))"
+    equal, their_null, our_null = (
+        "p.maker = __headrace_asked_1.column_1",
+        "1 = __headrace_asked_1_2.one",
+        "p.maker IS NULL = true, 1 = __headrace_asked_1_3.one",
+    )
+    assert shape(plan.inputs[0]) == (
+        f"Filter[{condition}](LEFT REGULAR[{our_null}](LEFT REGULAR[{their_null}](LEFT REGULAR[{equal}]"
+        "(p, __headrace_asked_1), __headrace_asked_1_2), __headrace_asked_1_3))"
+    )
+
+
 def test_an_answer_under_or_is_a_column_of_a_left_join_by_key() -> None:
     query = (
         "SELECT tailnum, seats FROM planes p WHERE seats > 3 OR maker IN (SELECT carrier FROM flights) "
@@ -130,6 +167,22 @@ def test_set_operations_are_groups_of_both_sides() -> None:
         assert plan.schema.primary_key == ("c", "note")
         assert isinstance(plan.root, Aggregate)
         assert text(plan.root.having) == f"(min(both.side_1) = 0) AND (max(both.side_1) = {most})"
+
+
+def test_set_operations_with_all_repeat_the_groups_of_both_sides() -> None:
+    left, right = "count(both.side_1) - sum(both.side_1)", "sum(both.side_1)"
+    for word, copies in (
+        ("INTERSECT", f"CASE WHEN ({left}) < {right} THEN ({left}) ELSE {right} END"),
+        ("EXCEPT", f"({left}) - {right}"),
+    ):
+        plan = bound(f"SELECT carrier AS c, note FROM flights {word} ALL SELECT maker, tailnum FROM planes")
+        assert plan.schema.names == ("c", "note")
+        assert plan.schema.primary_key == ()
+        groups = next(node for node in walk(plan.root) if isinstance(node, Aggregate))
+        assert text(groups.items[-1].expression) == copies
+        assert shape(plan.root.inputs[0]) == (
+            "Unnest[array_repeat(1, CAST(groups.__headrace_copies AS INT))](groups)"
+        )
 
 
 RANKED = (
@@ -261,11 +314,6 @@ REFUSED = [
     ),
     ("SELECT SUM(minutes) OVER (ORDER BY day ROWS BETWEEN CURRENT ROW AND 2) FROM delays", "42601", None),
     (
-        "SELECT carrier FROM flights WHERE tailnum NOT IN (SELECT tailnum FROM bookings) OR delay > 1",
-        "0A000",
-        "NOT EXISTS",
-    ),
-    (
         "SELECT carrier FROM flights f WHERE EXISTS (SELECT 1 FROM planes p WHERE p.seats > f.distance) OR delay > 1",
         "0A000",
         "by AND",
@@ -289,6 +337,16 @@ REFUSED = [
         None,
     ),
     ("SELECT carrier FROM flights WHERE distance IN (SELECT tailnum FROM planes)", "42804", "CAST"),
+    (
+        "SELECT carrier FROM flights WHERE (carrier, delay, note) NOT IN (SELECT maker, 1.5, maker FROM planes)",
+        "0A000",
+        "NOT EXISTS",
+    ),
+    (
+        "SELECT carrier FROM flights WHERE (carrier, delay) IN (SELECT maker FROM planes)",
+        "42601",
+        "2 columns",
+    ),
     ("SELECT carrier FROM flights WHERE tags IN (SELECT tags FROM flights)", "42804", None),
     ("SELECT carrier FROM flights WHERE tailnum IN (SELECT tailnm FROM planes)", "42703", "tailnum"),
     ("SELECT carrier FROM flights f WHERE EXISTS (SELECT nothing FROM planes)", "42703", None),
@@ -308,7 +366,6 @@ REFUSED = [
     ("SELECT (SELECT MIN(name), MAX(name) FROM carriers) AS n FROM delays", "42601", None),
     ("SELECT SUM(minutes) / (SELECT COUNT(*) FROM carriers) AS n FROM delays", "0A000", "subquery of FROM"),
     ("SELECT carrier FROM delays ORDER BY (SELECT COUNT(*) FROM carriers)", "0A000", None),
-    ("SELECT carrier FROM flights INTERSECT ALL SELECT carrier FROM arrivals", "0A000", "each row once"),
     ("SELECT carrier FROM flights EXCEPT SELECT 'AA'", "0A000", "Write the rows out"),
     ("SELECT UPPER(carrier) FILTER (WHERE delay > 1) FROM flights", "42601", None),
     ("SELECT COUNT(*) FILTER (WHERE SUM(delay) > 1) FROM flights", "42803", None),

@@ -215,7 +215,7 @@ def test_an_error_inside_names_the_view() -> None:
         "CREATE STREAM s AS SELECT carrier FROM v",
         "v",
         "in the query of the materialized view airline.public.v: the column no_such_column does not exist",
-        "There is flight_time",
+        "The columns are flight_time",
     )
 
 

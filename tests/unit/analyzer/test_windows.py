@@ -178,3 +178,26 @@ def test_the_bounds_of_a_window_are_not_columns_of_its_rows_too() -> None:
     inner = "SELECT window_start, window_end, COUNT(*) AS n FROM TUMBLE(readings, SIZE 1 HOUR) GROUP BY window_start, window_end"
     with pytest.raises(UserError, match="already have a column window_start"):
         tree(COUNTED.format(f"TUMBLE(({inner}), DESCRIPTOR(window_start), SIZE 1 DAY)"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (
+            "window_start, window_end, HOUR(window_start)",
+            "`flights`.`__headrace_window`, hash(`flights`.`__headrace_rowtime`) % 1",
+        ),
+        (
+            "window_start, window_end, 'all'",
+            "`flights`.`__headrace_window`, hash(`flights`.`__headrace_rowtime`) % 1",
+        ),
+        (
+            "window_start, window_end, carrier, HOUR(window_start)",
+            "`flights`.`__headrace_window`, `flights`.`carrier`",
+        ),
+    ],
+)
+def test_the_bounds_of_a_row_are_no_key_of_its_session(keys: str, expected: str) -> None:
+    text = f"SELECT window_start, window_end, HOUR(window_start) AS h, COUNT(*) AS n FROM SESSION(flights, GAP 1 MINUTE) GROUP BY {keys}"
+    [grouping] = planned(text).groupings
+    assert ", ".join(grouping.keys) == expected

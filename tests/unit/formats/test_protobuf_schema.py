@@ -127,9 +127,9 @@ def test_what_protobuf_cannot_say_is_refused(kind: str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"id": "INTEGER"}, "has int64 in its field id, which does not fit a INTEGER"),
-        ({"counts": "INTEGER"}, "has repeated int32 in its field counts, which does not fit a INTEGER"),
-        ({"by_name": "ARRAY<BIGINT>"}, "has a map in its field by_name, which does not fit a ARRAY<BIGINT>"),
+        ({"id": "INTEGER"}, "has int64 in its field id, which does not fit an INTEGER"),
+        ({"counts": "INTEGER"}, "has repeated int32 in its field counts, which does not fit an INTEGER"),
+        ({"by_name": "ARRAY<BIGINT>"}, "has a map in its field by_name, which does not fit an ARRAY<BIGINT>"),
         ({"at": "BIGINT"}, "has google.protobuf.Timestamp in its field at, which does not fit a BIGINT"),
         ({"price": "STRUCT<euros BIGINT>"}, "has no field price.euros in the message m.Money"),
         ({"items": "ARRAY<STRUCT<d FLOAT>>"}, "has double in its field items.d, which does not fit a FLOAT"),

@@ -45,7 +45,7 @@ def sample(*records: str) -> SampledColumns:
         (
             ['{"a": "2026-01-31T10:00:00Z"}', '{"a": "2026-01-31T10:00:00"}'],
             "a TIMESTAMP_LTZ(3)",
-            "1 of 2 texts have no time zone",
+            "1 of 2 texts has no time zone",
         ),
         (['{"a": "2026-01-31T10:00:00"}', '{"a": "2026-01-31"}'], "a VARCHAR", "some texts are dates"),
         (['{"a": "2026-01-31T25:00:00"}'], "a VARCHAR", None),
@@ -106,7 +106,7 @@ def test_a_sample_without_columns_is_refused(record: str, reason: str) -> None:
 
 
 def test_hostile_records_have_bounded_types_and_take_bounded_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     deep = sample('{"a": ' * 500 + "1" + "}" * 500)
     assert str(deep.columns[0].type).count("STRUCT") < NESTING_MAX
     assert "nested deeper" in deep.notes[0]
@@ -119,7 +119,7 @@ def test_hostile_records_have_bounded_types_and_take_bounded_time() -> None:
     assert columns(sample(json.dumps({"x" * 100_000: 1, "b": 2}))) == "b BIGINT"
     injected = sample('{"a\\n DROP STREAM s; --": 1, "b": null}')
     assert all("\n" not in note for note in injected.notes)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

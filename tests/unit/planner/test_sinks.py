@@ -227,7 +227,7 @@ def test_describe_names_sink_and_sources_with_the_organization() -> None:
     assert plan["sink"]["fqn"] == '"org"."airline"."public"."flights"'
     assert plan["sources"][0] == {
         "fqn": '"org"."airline"."public"."flights"',
-        "type": "stream",
+        "type": "STREAM",
         "db_name": "airline",
         "schema_name": "public",
         "name": "flights",

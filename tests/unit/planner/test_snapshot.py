@@ -145,6 +145,33 @@ def rows(views: duckdb.DuckDBPyConnection, text: str) -> list[tuple[object, ...]
             "SELECT COUNT(*) AS n FROM delays GROUP BY flights, GROUPING SETS ((), ROLLUP((carrier, day))) HAVING COUNT(*) > 1",
             [(2,), (2,)],
         ),
+        (
+            "SELECT c.carrier, (SELECT COUNT(*) FROM delays d WHERE d.carrier = c.carrier AND d.minutes > 5) AS n, l.m, x.p "
+            "FROM carriers c LEFT JOIN LATERAL (SELECT minutes AS m FROM delays d WHERE d.carrier = c.carrier "
+            "ORDER BY m DESC LIMIT 1 OFFSET 1) l ON TRUE, "
+            "LATERAL (SELECT UPPER(name) AS p, l.m + 1 AS q) x ORDER BY 1",
+            [("AA", 2, 10.0, "ALPHA"), ("BB", 0, None, "BETA")],
+        ),
+        (
+            "SELECT carrier, (SELECT name FROM carriers c WHERE c.carrier = d.carrier) AS name FROM delays d "
+            "WHERE minutes >= (SELECT MAX(minutes) FROM delays e WHERE e.carrier = d.carrier) ORDER BY 1",
+            [("AA", "Alpha"), ("BB", "Beta")],
+        ),
+        # The row of CC has no minutes, which might be any.
+        (
+            "SELECT carrier FROM delays WHERE (carrier, minutes) NOT IN (SELECT carrier, minutes FROM delays WHERE minutes > 20 OR "
+            "carrier = 'CC') ORDER BY 1",
+            [("AA",), ("BB",)],
+        ),
+        (
+            "SELECT carrier, minutes FROM delays WHERE minutes < 8 OR (carrier, minutes) NOT IN "
+            "(SELECT carrier, 30e0 FROM carriers) ORDER BY 1, 2",
+            [("AA", 10.0), ("BB", 5.0), ("CC", None)],
+        ),
+        (
+            "SELECT carrier FROM carriers WHERE (carrier, name) IN (('AA', 'Alpha'), ('BB', NULL)) OR (carrier, name) <> ('BB', 'Beta')",
+            [("AA",)],
+        ),
         # A NULL among the values: nothing is known not to be in them.
         ("SELECT carrier FROM carriers WHERE 7e0 NOT IN (SELECT minutes FROM delays)", []),
         ("SELECT 1 AS one WHERE EXISTS (SELECT 1 FROM delays WHERE minutes > 29)", [(1,)]),

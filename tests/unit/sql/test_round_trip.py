@@ -232,6 +232,9 @@ SOURCES = st.recursive(
         st.tuples(inner, EXPRESSIONS, NAMES, NAMES).map(
             lambda parts: f"{parts[0]}, UNNEST({parts[1]}) AS {quote(parts[2])}({quote(parts[3])})"
         ),
+        st.tuples(inner, EXPRESSIONS, NAMES).map(
+            lambda parts: f"{parts[0]} CROSS JOIN LATERAL (SELECT {parts[1]}) AS {quote(parts[2])}"
+        ),
         st.tuples(inner, SPAN, st.just("") | ALIAS).map(
             lambda parts: f"TUMBLE((SELECT 1 FROM {parts[0]}), SIZE {parts[1]}){parts[2]}"
         ),

@@ -509,6 +509,17 @@ def test_the_fields_of_a_definition() -> None:
     assert place.line == 3
 
 
+def test_the_value_of_a_property_may_be_a_name_of_several_parts() -> None:
+    statement = read(
+        """CREATE ENTITY e WITH ('value.descriptor' = src.pkg.Msg, 'key.descriptor' = "Src" . "Key 1")"""
+    )
+    assert isinstance(statement, CreateEntity)
+    assert statement.properties.items() == [
+        ("value.descriptor", "src.pkg.Msg"),
+        ("key.descriptor", "Src.Key 1"),
+    ]
+
+
 def test_query_properties_and_partitioning_follow_the_query() -> None:
     statement = read(
         "INSERT INTO r SELECT a FROM x PARTITION BY a, \"B\" QUERY WITH ('query.name' = My_Query)"

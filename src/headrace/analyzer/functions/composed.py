@@ -37,6 +37,14 @@ ROW = function(
     duckdb=lambda arguments: _fields(arguments, "struct_pack", "f{0} := {1}"),
     never_null=True,
 )
+COPIES = function(
+    "COPIES",
+    "integer",
+    Array(INTEGER),
+    "An array of as many elements as the argument is.",
+    spark="array_repeat(1, CAST({0} AS INT))",
+    never_null=True,
+)
 RAISE = function(
     "RAISE",
     "text",

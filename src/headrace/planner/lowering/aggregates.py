@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.analyzer.expressions import ColumnReference, Expression, Star, aggregates, with_operands
+from headrace.analyzer.expressions import (
+    ColumnReference,
+    Expression,
+    Star,
+    aggregates,
+    references,
+    with_operands,
+)
 from headrace.analyzer.logical import (
+    WINDOW_COLUMNS,
     WINDOW_END,
     WINDOW_START,
     WINDOW_TIME,
     Aggregate,
     LogicalNode,
 )
-from headrace.analyzer.traits import place_of, traits, window_groups
+from headrace.analyzer.traits import place_of, session_of, traits, window_groups
 from headrace.core.internal_columns import DELETED, OP, PREFIX, ROW_TIME, WINDOW
 from headrace.planner import physical
+from headrace.planner.expression_sql import ExpressionSql
 from headrace.planner.lowering.context import ADDED, Lowering, Needed, Wants, places
 from headrace.planner.lowering.fragments import Fragment, Rows, exact, indented, select
 from headrace.planner.lowering.selects import UNSELECTED_KEY, select_list
@@ -68,6 +77,9 @@ def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
         bound = place is not None and place[0] in fragment.windows
         if not (bound and place and place[1] in (WINDOW_START, WINDOW_END, WINDOW_TIME)):
             keys.append(sql.text(key))
+    session = session_of(node)
+    if session is not None:
+        keys = [window, *_keys_of_sessions(node, session.sources[0].alias, sql)]
     columns = [f"{exact(item, sql)} AS {identifier(item.name)}" for item in node.items]
     keys = list(dict.fromkeys(keys))
     low.groupings.append(_grouping(node, fragment, keys))
@@ -82,6 +94,21 @@ def _windowed(low: Lowering, operator: Operator, node: Aggregate, wants: Wants) 
     elif wants.op:
         text = select(["*", ADDED], f"(\n{indented(text)}\n)")
     return Rows(text, Mode.INSERT, fragment.inputs, timed=timed)
+
+
+def _keys_of_sessions(node: Aggregate, alias: str, sql: ExpressionSql) -> list[str]:
+    """Return the keys of groups beside the window.
+
+    What is computed from the bounds is none: the bounds of a row are not those of its session, and the window determines it.
+    Spark refuses sessions without a key, and removes a constant. So without a key, all rows get one that Spark does not know to be 0.
+    """
+    bounds = {(alias, column.name) for column in WINDOW_COLUMNS}
+    keys = [
+        sql.text(key)
+        for key in node.group_by
+        if references(key) and bounds.isdisjoint(map(place_of, references(key)))
+    ]
+    return keys or [f"hash({identifier(alias)}.{identifier(ROW_TIME)}) % 1"]
 
 
 def window_key(

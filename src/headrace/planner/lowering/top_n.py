@@ -63,7 +63,8 @@ def top_n(low: Lowering, operator: Operator, node: TopN, needed: Needed) -> Frag
             order=order,
             limit=node.limit,
             signed=fragment.mode is Mode.SIGNED,
-            output=operator.mode.value,
+            # Without an order, no row leaves: the operation of each is to be added, and nothing reads it.
+            output=operator.mode.value if node.order_by else "signed",
             rank=_PLACE if node.skipped else node.rank,
             closes=closes,
             state_ttl_ms=low.state_ttl_ms,

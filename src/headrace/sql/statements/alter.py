@@ -92,17 +92,20 @@ def alter(cursor: Cursor) -> Rename | ChangeOwner | DescribeAs | ManageAccess | 
     if kind == "QUERY" and cursor.accept("ROLLBACK"):
         cursor.expect("TO", "VERSION")
         return RollBackQuery(*cursor.origin, name, cursor.whole_number("the number of a version"))
+    if kind == "QUERY" and cursor.at("ADD", "TAG"):
+        other = "QUERY WITH ('query.name' = name) names a query when it is created, and RENAME TO renames it."
+        raise cursor.unsupported("ALTER QUERY … ADD TAG", hint=other, words=2)
     if kind not in RELATIONS:
         hint = (
             f"UPDATE {kind} name WITH (…) changes its properties."
             if kind in ("STORE", "SCHEMA_REGISTRY")
             else None
         )
-        more = {
-            "SCHEMA": ", ENABLE or DISABLE MANAGED ACCESS",
-            "QUERY": ", AS SELECT … or ROLLBACK TO VERSION number",
+        forms = {
+            "SCHEMA": "RENAME TO name, OWNER TO role, or ENABLE or DISABLE MANAGED ACCESS",
+            "QUERY": "RENAME TO name, OWNER TO role, AS SELECT … or ROLLBACK TO VERSION number",
         }
-        raise cursor.error(f"RENAME TO name or OWNER TO role{more.get(kind, '')}", hint=hint)
+        raise cursor.error(forms.get(kind, "RENAME TO name or OWNER TO role"), hint=hint)
     if not cursor.accept("SET", "DESCRIPTION"):
         raise cursor.error("SET description = '…', RENAME TO name or OWNER TO role")
     cursor.expect("=")

@@ -288,7 +288,8 @@ def _target(cursor: Cursor) -> Target:
     else:
         kind = cursor.accept_any(*KINDS)
     if kind is None:
-        raise cursor.error(f"ORGANIZATION, {', '.join(KINDS)}")
+        hint = "Write the kind of the object before its name, such as ON RELATION orders."
+        raise cursor.error(f"ORGANIZATION, {', '.join(KINDS)}", hint=hint)
     if kind == "QUERY":
         return Target(kind, cursor.query_reference())
     if kind == "FUNCTION":
@@ -298,7 +299,7 @@ def _target(cursor: Cursor) -> Target:
 
 
 def _roles(cursor: Cursor) -> tuple[Identifier, ...]:
-    cursor.expect("ROLE")
+    cursor.expect("ROLE", hint="Privileges belong to roles: write ROLE before the name of a role.")
     roles = [cursor.identifier("the name of a role")]
     while cursor.accept(","):
         roles.append(cursor.identifier("the name of a role"))

@@ -1,0 +1,2 @@
+CREATE MATERIALIZED VIEW surplus AS
+SELECT maker FROM planes EXCEPT ALL SELECT carrier FROM flights;

@@ -1,0 +1,1 @@
+CREATE STREAM some AS SELECT carrier, delay FROM flights LIMIT 3 OFFSET 2;
