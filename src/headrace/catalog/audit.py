@@ -22,6 +22,7 @@ from headrace.catalog import tables
 from headrace.catalog.lease import Lease, not_leading
 from headrace.catalog.storage import Storage
 from headrace.catalog.times import micros, moment
+from headrace.core.wording import counted
 
 log = structlog.get_logger()
 
@@ -167,7 +168,7 @@ class AuditLog:
                 self._unfold(datetime.timedelta(0 if closing else FOLD_S))
                 if self._lost:
                     lost, self._lost = self._lost, 0
-                    detail = f"{lost} refusals were lost: they came faster than they could be written"
+                    detail = f"{counted(lost, 'refusal')} could not be recorded, since they came faster than they could be written"
                     self._add(AuditEntry(Event.LOST, AuditOutcome.FAILED, detail=detail))
                 self._repeated.clear()
                 batch = dict(self._waiting)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import structlog
-from sqlalchemy import Column, insert, select, update
+from sqlalchemy import select, update
 
 from headrace.catalog import (
     events,
+    function_files,
     future_grants,
     grants,
     identity,
@@ -45,7 +45,6 @@ from headrace.catalog.kinds.store import STORE
 from headrace.catalog.lease import Lease
 from headrace.catalog.loading import load
 from headrace.catalog.objects import (
-    SECRET_STRING,
     Alert,
     AlertFacts,
     ApiToken,
@@ -67,7 +66,6 @@ from headrace.catalog.objects import (
     Secret,
     SecretFacts,
     Store,
-    StoreFacts,
     User,
     UserFunction,
 )
@@ -77,6 +75,7 @@ from headrace.catalog.query_versions import QueryVersions
 from headrace.catalog.removal import Removal, refuse_owner, removal
 from headrace.catalog.repository import Repository, change_owner, drop
 from headrace.catalog.scram import Verifiers
+from headrace.catalog.sealed import SealedRepository
 from headrace.catalog.secrets import SecretBox
 from headrace.catalog.seeding import DEFAULT_COMPUTE_POOL, seed
 from headrace.catalog.state import CatalogState
@@ -90,7 +89,6 @@ from headrace.core.sqlstate import SqlState
 log = structlog.get_logger()
 
 DEFAULT_SCHEMA = "public"
-F = TypeVar("F", StoreFacts, RegistryFacts, AlertFacts, SecretFacts)
 
 
 class Catalog:
@@ -114,9 +112,12 @@ class Catalog:
         self._box = box
         self._databases = Repository(catalog_storage, DATABASE)
         self._schemas = Repository(catalog_storage, SCHEMA)
-        self._stores = Repository(catalog_storage, STORE)
-        self._secrets = Repository(catalog_storage, SECRET)
-        self._registries = Repository(catalog_storage, SCHEMA_REGISTRY)
+        self._stores = SealedRepository(catalog_storage, STORE, Store, self._current_box)
+        self._secrets = SealedRepository(catalog_storage, SECRET, Secret, self._current_box)
+        self._registries = SealedRepository(
+            catalog_storage, SCHEMA_REGISTRY, SchemaRegistry, self._current_box
+        )
+        self._alerts = SealedRepository(catalog_storage, ALERT, Alert, self._current_box)
         self._descriptor_sources = Repository(catalog_storage, DESCRIPTOR_SOURCE)
         self._function_sources = Repository(catalog_storage, FUNCTION_SOURCE)
         self._functions = Repository(catalog_storage, FUNCTION)
@@ -124,11 +125,11 @@ class Catalog:
         self._pools = Repository(catalog_storage, COMPUTE_POOL)
         self._roles = Repository(catalog_storage, ROLE)
         self.savepoints = Repository(catalog_storage, SAVEPOINT)
-        self.alerts = Repository(catalog_storage, ALERT)
+        self.alerts = self._alerts.facts
         self.versions = QueryVersions(catalog_storage, self._relations)
-        self.worksheets = Worksheets(catalog_storage, lambda: self._box)
-        self.pool_drivers = PoolDrivers(catalog_storage)
-        self.scram = Verifiers(catalog_storage, lambda: self._box, is_kept=has_scram)
+        self.worksheets = Worksheets(catalog_storage, self._current_box)
+        self.pool_drivers = PoolDrivers(catalog_storage, self._current_box)
+        self.scram = Verifiers(catalog_storage, self._current_box, is_kept=has_scram)
         self.audit = audit or AuditLog(catalog_storage)
 
     @staticmethod
@@ -257,7 +258,7 @@ class Catalog:
         return renaming.rename(self._storage, target, name)
 
     def change_owner(self, target: object, role: str) -> None:
-        """Give an object to another role. Raises the SQLSTATE of its kind when it does not exist."""
+        """Transfer an object to another role. Raises the SQLSTATE of its kind when it does not exist."""
         if isinstance(target, Query):
             queries.change(self._storage, target.id, owner=role)
         else:
@@ -373,7 +374,7 @@ class Catalog:
         return secret
 
     def renew_api_token(self, token: ApiToken) -> str:
-        """Give a token a new secret and the expiry of `token`, and return the secret; the earlier secret and the tokens made with it
+        """Renew a token with a new secret and the expiry of `token`, and return the secret; the earlier secret and the tokens made with it
         end."""
         secret = principals.new_token()
         principals.renew_token(self._storage, token, secret, self.scram.sealed)
@@ -480,79 +481,69 @@ class Catalog:
 
     def stores(self) -> list[Store]:
         """Return all stores by name, with decrypted properties."""
-        return [self._opened_store(facts) for facts in self._stores.all()]
+        return self._stores.all()
 
     def store(self, name: str) -> Store | None:
         """Return the store of that name with decrypted properties, or None."""
-        facts = self._stores.get(name)
-        return self._opened_store(facts) if facts is not None else None
+        return self._stores.get(name)
 
     def create_store(self, store: Store) -> None:
         """Create a store; its properties are encrypted. Raises 42P05, or 3D009 if its schema registry does not exist."""
-        with self.transaction():
-            self._stores.create(_facts(StoreFacts, store), self._sealed(store))
+        self._stores.create(store)
 
     def update_store(self, store: Store) -> None:
         """Store the properties, schema registry and time of a store. Raises 3D006, or 3D009 if its schema registry does not exist."""
-        with self.transaction():
-            self._stores.update(_facts(StoreFacts, store), self._sealed(store))
+        self._stores.update(store)
 
     # --- secrets
 
     def secrets(self) -> list[SecretFacts]:
         """Return all secrets by name, without their texts."""
-        return self._secrets.all()
+        return self._secrets.facts.all()
 
     def secret(self, name: str) -> Secret | None:
         """Return the secret of that name with its text, or None."""
-        facts = self._secrets.get(name)
-        return Secret(**asdict(facts), properties=self._opened(facts.id)) if facts is not None else None
+        return self._secrets.get(name)
 
     def create_secret(self, secret: Secret) -> None:
         """Create a secret; its properties are encrypted. Raises 42P014."""
-        with self.transaction():
-            self._secrets.create(_facts(SecretFacts, secret), self._sealed(secret))
+        self._secrets.create(secret)
 
     def update_secret(self, secret: Secret) -> None:
         """Store the text and description of a secret. Raises 3D016."""
-        with self.transaction():
-            self._secrets.update(_facts(SecretFacts, secret), self._sealed(secret))
+        self._secrets.update(secret)
 
     # --- schema registries
 
     def schema_registries(self) -> list[SchemaRegistry]:
         """Return all schema registries by name, with decrypted properties."""
-        return [self.opened_registry(facts) for facts in self._registries.all()]
+        return self._registries.all()
 
     def schema_registry(self, name: str) -> SchemaRegistry | None:
         """Return the schema registry of that name with decrypted properties, or None."""
-        facts = self._registries.get(name)
-        return self.opened_registry(facts) if facts is not None else None
+        return self._registries.get(name)
 
     def opened_registry(self, facts: RegistryFacts) -> SchemaRegistry:
         """Return a schema registry with decrypted properties."""
-        return SchemaRegistry(**asdict(facts), properties=self._with_secrets(facts))
+        return self._registries.opened(facts)
 
     def create_schema_registry(self, registry: SchemaRegistry) -> None:
         """Create a schema registry; its properties are encrypted. Raises 42P018."""
-        with self.transaction():
-            self._registries.create(_facts(RegistryFacts, registry), self._sealed(registry))
+        self._registries.create(registry)
 
     def update_schema_registry(self, registry: SchemaRegistry) -> None:
         """Store the properties and time of a schema registry. Raises 3D009."""
-        with self.transaction():
-            self._registries.update(_facts(RegistryFacts, registry), self._sealed(registry))
+        self._registries.update(registry)
 
     # --- alerts
 
     def create_alert(self, alert: Alert) -> None:
         """Create an alert; its properties are encrypted. Raises 42P021, or 3D016 if its secret does not exist."""
-        with self.transaction():
-            self.alerts.create(_facts(AlertFacts, alert), self._sealed(alert))
+        self._alerts.create(alert)
 
     def opened_alert(self, facts: AlertFacts) -> Alert:
         """Return an alert with decrypted properties."""
-        return Alert(**vars(facts), properties=self._with_secrets(facts))
+        return self._alerts.opened(facts)
 
     # --- descriptor sources
 
@@ -584,33 +575,19 @@ class Catalog:
         """Create a function source with its file, and with the file of its libraries if it has any. Raises 42P016."""
         with self.transaction():
             self._function_sources.create(source)
-            row = {"object": source.id, "content": content, "library": library}
-            self._storage.execute(insert(tables.files).values(row))
+            function_files.add(self._storage, source, content, library)
 
     def file_of(self, source: FunctionSource) -> bytes:
         """Return the file of a function source, read from the database. Raises 3D018 if the source does not exist."""
-        return self._stored_file(source, tables.files.c.content)
+        return function_files.content(self._storage, source)
 
     def library_of(self, source: FunctionSource) -> bytes | None:
         """Return the file with the libraries of a function source, None if it has none. Raises 3D018 if the source does not exist."""
-        return self._stored_file(source, tables.files.c.library) if source.library is not None else None
-
-    def _stored_file(self, source: FunctionSource, column: Column[bytes]) -> bytes:
-        rows = self._storage.rows(select(column).where(tables.files.c.object == source.id))
-        if not rows:
-            message = f"{FUNCTION_SOURCE.described((source.name,))} does not exist"
-            raise UserError(FUNCTION_SOURCE.missing, message)
-        return bytes(rows[0][column.name])
+        return function_files.library(self._storage, source)
 
     def function_file(self, digest: str) -> bytes | None:
         """Return the code of a function by its SHA-256, a JAR or a text; None without one."""
-        for source in self.function_sources():
-            if digest == source.digest:
-                return self.file_of(source)
-            if digest == source.library:
-                return self.library_of(source)
-        codes = (function.code.encode() for function in self.functions() if function.code is not None)
-        return next((code for code in codes if hashlib.sha256(code).hexdigest() == digest), None)
+        return function_files.of_digest(self._storage, digest)
 
     def functions(self, name: str | None = None) -> list[UserFunction]:
         """Return all functions, or all with a name, sorted by signature."""
@@ -705,7 +682,7 @@ class Catalog:
         queries.change(self._storage, identifier, desired_state=state)
 
     def rename_query(self, query: Query, name: str) -> None:
-        """Give a query another name. Raises 3D019."""
+        """Rename a query. Raises 3D019."""
         queries.change(self._storage, query.id, name=name)
 
     def request_restart(self, identifier: str, *, queues: bool = False) -> None:
@@ -746,6 +723,9 @@ class Catalog:
 
     # --- private
 
+    def _current_box(self) -> SecretBox:
+        return self._box
+
     def _seal_all(self, keys: list[bytes]) -> None:
         """Seal all values again with the first of the keys; they may be sealed with any of them. Changes nothing on InternalError."""
         with self._storage.transaction():
@@ -756,35 +736,10 @@ class Catalog:
             for key, sealed in again.items():
                 same = tables.objects.c.id == key
                 self._storage.execute(update(tables.objects).where(same).values(sealed=sealed))
-            self.worksheets.seal_again()
             self._storage.put(replace(state, sealed=again))
-            self.scram.seal_again()
+            for rows in (self.worksheets, self.pool_drivers, self.scram):
+                rows.seal_again()
         self._keys.keep(keys[0])
-
-    def _sealed(self, value: Store | SchemaRegistry | Secret | Alert) -> bytes:
-        """Return the object's properties, encrypted for this object alone, without the properties that name secrets."""
-        named = () if isinstance(value, Secret) else value.secrets
-        own = {name: text for name, text in value.properties.items() if name not in named}
-        return self._box.seal(json.dumps(own).encode(), value.id)
-
-    def _opened(self, identifier: str) -> Mapping[str, str]:
-        sealed = self._storage.state.sealed[identifier]
-        opened: dict[str, str] = json.loads(self._box.open(sealed, identifier))
-        return opened
-
-    def _opened_store(self, facts: StoreFacts) -> Store:
-        return Store(**asdict(facts), properties=self._with_secrets(facts))
-
-    def _with_secrets(self, facts: StoreFacts | RegistryFacts | AlertFacts) -> dict[str, str]:
-        """Return the properties of an object with the current texts of the secrets that it names."""
-        secrets = {key: self._secrets.get(name) for key, name in facts.secrets.items()}
-        texts = {key: self._opened(secret.id)[SECRET_STRING] for key, secret in secrets.items() if secret}
-        return {**self._opened(facts.id), **texts}
-
-
-def _facts(kind: type[F], value: F) -> F:
-    """Return an object with properties, without them."""
-    return kind(**{field.name: getattr(value, field.name) for field in fields(kind)})
 
 
 def _refuse_foreign_key(state: CatalogState, box: SecretBox) -> None:
@@ -792,7 +747,7 @@ def _refuse_foreign_key(state: CatalogState, box: SecretBox) -> None:
     if state.sealed and not any(box.opens(sealed, label) for label, sealed in state.sealed.items()):
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the catalog's key decrypts none of its {len(state.sealed)} secrets",
+            "the catalog's key decrypts none of its secrets",
             hint=(
                 f"Restore {KEY_FILE} of the data directory from a backup, or set the right key in "
                 "HEADRACE_CATALOG_KEY."

@@ -30,6 +30,7 @@ from headrace.catalog.objects import (
 )
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import plural
 
 Holders = Mapping[str, Grant]
 """Grants of one privilege on one object, by the role that has it."""
@@ -333,7 +334,7 @@ def check_role(
 def lacking(role: str, missing: Iterable[object]) -> str:
     """Return the privileges that a role lacks as a text, outermost first."""
     steps = [*map(str, missing)]
-    return f"the role {role!r} lacks the privilege{'s' if len(steps) > 1 else ''} {' → '.join(steps)}"
+    return f"the role {role!r} lacks the {plural('privilege', len(steps))} {' → '.join(steps)}"
 
 
 def refusal(policy: Policy, role: str, requirement: Requirement) -> UserError:

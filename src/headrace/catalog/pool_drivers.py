@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import structlog
 from sqlalchemy import insert, select, update
 
 from headrace.catalog import tables
+from headrace.catalog.secrets import SecretBox
 from headrace.catalog.storage import Storage
-from headrace.core.errors import UserError
+from headrace.core.errors import InternalError, UserError
 from headrace.core.sqlstate import SqlState
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -29,8 +34,9 @@ class PoolDriver:
 class PoolDrivers:
     """The stored drivers, at most one for each pool. Calls block."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, box: Callable[[], SecretBox]) -> None:
         self._storage = storage
+        self._box = box
 
     def all(self) -> dict[str, PoolDriver]:
         """Return the drivers, by the id of their pools."""
@@ -61,9 +67,39 @@ class PoolDrivers:
                 self._storage.execute(insert(table).values(pool_id=pool_id, **values))
         return epoch
 
+    def keep(self, pool_id: str, epoch: int, text: str) -> None:
+        """Record, encrypted, what a later server needs to take the driver over, unless a later server commands one of the pool."""
+        self._update(pool_id, epoch, sealed=self._box().seal(text.encode(), pool_id))
+
+    def kept(self) -> dict[str, tuple[int, str]]:
+        """Return what `keep` has recorded and the last epoch, by the ids of the pools, except for records that no key opens."""
+        texts = {}
+        for pool_id, epoch, sealed in self._sealed():
+            try:
+                texts[pool_id] = epoch, self._box().open(sealed, pool_id).decode()
+            except InternalError as error:
+                log.warning("driver_record_unreadable", pool_id=pool_id, reason=error.message)
+        return texts
+
+    def seal_again(self) -> None:
+        """Encrypt all records with the newest key, within a transaction."""
+        table = tables.pool_drivers
+        for pool_id, _, sealed in self._sealed():
+            if self._box().opens(sealed, pool_id):
+                again = self._box().sealed_again(sealed, pool_id)
+                self._storage.execute(update(table).where(table.c.pool_id == pool_id).values(sealed=again))
+
     def release(self, pool_id: str, epoch: int) -> None:
         """Record that the driver has ended, unless a later server commands one of the pool."""
+        self._update(pool_id, epoch, outlives_s=0, sealed=None)
+
+    def _update(self, pool_id: str, epoch: int, **values: int | bytes | None) -> None:
         table = tables.pool_drivers
         ours = (table.c.pool_id == pool_id) & (table.c.epoch == epoch)
         with self._storage.transaction():
-            self._storage.execute(update(table).where(ours).values(outlives_s=0))
+            self._storage.execute(update(table).where(ours).values(values))
+
+    def _sealed(self) -> list[tuple[str, int, bytes]]:
+        table = tables.pool_drivers
+        rows = self._storage.rows(select(table).where(table.c.sealed.is_not(None)))
+        return [(row["pool_id"], row["epoch"], row["sealed"]) for row in rows]

@@ -326,7 +326,7 @@ def create_token(storage: Storage, token: ApiToken, secret: str, seal: Seal) -> 
 
 
 def renew_token(storage: Storage, token: ApiToken, secret: str, seal: Seal) -> None:
-    """Give a token a new secret and the expiry of `token`; the earlier secret and the tokens made with it end."""
+    """Renew a token with a new secret and the expiry of `token`; the earlier secret and the tokens made with it end."""
     changing = _changing(token, secret, seal)
     with storage.transaction():
         known = tables.tokens.c.id == token.id

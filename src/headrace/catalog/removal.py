@@ -12,6 +12,7 @@ from headrace.catalog.policy import named, owner_of
 from headrace.catalog.state import CatalogState
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 
 NAMED_MAX = 3
 
@@ -29,7 +30,11 @@ class Removal:
         *others, target = self.objects
         in_the_way = [] if cascade else [dependent for dependent in others if not spec_of(dependent).attached]
         visible = [described(dependent) for dependent in in_the_way if known(dependent)]
-        visible += [f"the running query {query.id}" for query in self.queries if known(query)]
+        visible += [
+            f"the running query {query.id} ({query.name or query.sink})"
+            for query in self.queries
+            if known(query)
+        ]
         hidden = len(in_the_way) + len(self.queries) - len(visible)
         blocking = [*visible, *([f"{hidden} that you may not see"] if hidden else [])]
         if not blocking:
@@ -37,7 +42,8 @@ class Removal:
         named = ", ".join(blocking[:NAMED_MAX])
         more = f" and {len(blocking) - NAMED_MAX} more" if len(blocking) > NAMED_MAX else ""
         running = [query for query in self.queries if known(query)]
-        first = f"TERMINATE QUERY {running[0].id};" if running else "Drop them"
+        ends = " ".join(f"TERMINATE QUERY {query.id};" for query in running[:NAMED_MAX])
+        first = f"Run {ends}" if running else "Drop them"
         raise UserError(
             SqlState.DEPENDENT_OBJECTS_EXIST,
             f"{described(target)} is referenced by {named}{more}",
@@ -70,7 +76,7 @@ def refuse_owner(state: CatalogState, role: Role, known: Callable[[object], bool
         return
     visible = [named(value) for value in owned if known(value)]
     hidden = len(owned) - len(visible)
-    visible += [f"{hidden} object{'s' if hidden > 1 else ''} that you may not see"] if hidden else []
+    visible += [f"{counted(hidden, 'object')} that you may not see"] if hidden else []
     more = f" and {len(visible) - NAMED_MAX} more" if len(visible) > NAMED_MAX else ""
     raise UserError(
         SqlState.DEPENDENT_OBJECTS_EXIST,

@@ -97,7 +97,7 @@ def existing(state: CatalogState, spec: KindSpec[T], path: Path) -> T:
 
 
 def change_owner(storage: Storage, target: object, role: str) -> None:
-    """Give an object to another role. Raises the SQLSTATE of its kind when it does not exist."""
+    """Transfer an object to another role. Raises the SQLSTATE of its kind when it does not exist."""
     spec = spec_of(target)
     with storage.transaction():
         state = storage.state

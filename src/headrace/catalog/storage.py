@@ -62,7 +62,7 @@ class Storage:
         self.committed = Signal()
 
     def close(self) -> None:
-        """Give the database back."""
+        """Close the connections to the database."""
         with self._lock:
             self._disconnect()
             self._engine.dispose()

@@ -163,6 +163,8 @@ pool_drivers = Table(
     Column("place", String, nullable=False),
     Column("host", String, nullable=False),
     Column("outlives_s", Integer, nullable=False),
+    # Of a pod: what the next server needs to take it over.
+    Column("sealed", LargeBinary),
 )
 
 queries = Table(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headrace.catalog.objects import ComputePool, Query, QueryState
 from headrace.core.settings import Settings
+from headrace.core.wording import counted
 from headrace.engine.protocol import PoolSlots
 from headrace.engine.sizes import pool_resources
 
@@ -25,7 +26,7 @@ class Places:
     @property
     def text(self) -> str:
         """The slots in words."""
-        return f"{'up to ' if self.grows else ''}{self.slots} slots"
+        return f"{'up to ' if self.grows else ''}{counted(self.slots or 0, 'slot')}"
 
 
 def places(pool: ComputePool, settings: Settings, present: PoolSlots | None) -> Places:
@@ -59,7 +60,10 @@ class Queued:
         position = f"the query is at position {self.position} of {self.length} in the queue of the compute pool {self.pool!r}"
         if self.places.queries_max is None:
             return position
-        return f"{position} with {self.places.text}, which runs {self.running} queries of at most {self.places.queries_max}"
+        running = counted(self.running, "query", "queries")
+        return (
+            f"{position} with {self.places.text}, which runs {running} of at most {self.places.queries_max}"
+        )
 
 
 def queued(query: Query, queries: Iterable[Query], limit: Places) -> Queued:

@@ -36,11 +36,17 @@ VIEWS = "views.duckdb"
 """The rows of the materialized views that a query writes, in a copy of its checkpoint."""
 Folder = tuple[str, ...]
 """A folder in that of a query, by the names on the way; empty for the folder itself."""
+STATE_PARTITIONS = "spark.sql.shuffle.partitions"
+"""The setting of Spark that each batch notes."""
 _METADATA = "metadata"
 _WATERMARK = "watermark"
 _SOURCES = ("sources", "rows")
 """First offsets of Spark's sources, and the logs of ours."""
 _STATE = "state"
+DIVIDED = "state.for."
+"""The first part of the name by which the new state of a query that is divided anew is complete, but not yet in the place of the old one;
+the number of partitions follows. In a folder it is that of the new state, see `StatePartitions.scala`; in S3 it is a mark, see
+`driver/state_partitions.py`."""
 _VERSIONED = re.compile(r"(\d+)(?:_[^.]*)?\.(zip|changelog)")
 _SST_FOLDER = "SSTs"
 _OPERATORS = ("_metadata", "v2")
@@ -78,6 +84,12 @@ def border(checkpoint: CheckpointStore) -> Border | None:
     return None if finished is None else Border(finished, planned is not None and planned > finished)
 
 
+def state_partitions(checkpoint: CheckpointStore, batch: int) -> int:
+    """Return the number of partitions of the state after a batch."""
+    _, facts, *_ = (checkpoint.read(f"offsets/{batch}") or b"").decode().splitlines()
+    return int(json.loads(facts)["conf"][STATE_PARTITIONS])
+
+
 def parts_of(checkpoint: Path) -> list[Path]:
     """Return the checkpoints in the folder of a query: its own, or one for each part of an application."""
     folder = checkpoint / PARTS
@@ -101,15 +113,18 @@ def newest_batch(checkpoint: Path) -> int:
     return -1 if newest is None else newest
 
 
-def copy_at_rest(checkpoint: Path, target: Path, plan: SparkPlan) -> Border:
-    """Copy the checkpoint of a query that does not run, and whose parts have all finished a batch. Raises OSError."""
+def copy_at_rest(checkpoint: CheckpointStore, target: Path, plan: SparkPlan) -> Border:
+    """Copy the checkpoint of a query that does not run, and whose parts have all finished a batch. Raises as `move_copy`."""
     borders = []
-    for folder, part in plans_of_parts(plan).items():
-        last = border(LocalFolder(checkpoint.joinpath(*folder)))
-        if last is None:
-            raise _missing(checkpoint.joinpath(*folder, "commits"))
-        copy_checkpoint(checkpoint.joinpath(*folder), target.joinpath(*folder), last.batch, part)
-        borders.append(last)
+    with checkpoint.reading(target.parent) as copy:
+        for folder, part in plans_of_parts(plan).items():
+            last = border(LocalFolder(copy.joinpath(*folder)))
+            if last is None:
+                raise _missing(copy.joinpath(*folder, "commits"))
+            copy_checkpoint(copy.joinpath(*folder), target.joinpath(*folder), last.batch, part)
+            # Of a bucket, the copy was downloaded file by file.
+            _refuse_changed(checkpoint.at(*folder), target.joinpath(*folder), last.batch)
+            borders.append(last)
     return Border(sum(last.batch for last in borders), any(last.is_interrupted for last in borders))
 
 
@@ -141,10 +156,11 @@ def relocate(checkpoint: Path, target: Path, final: CheckpointStore) -> None:
 def move_copy(source: CheckpointStore, target: CheckpointStore, beside: Path) -> None:
     """Copy the checkpoint of a query that does not run to the place in which it continues. Temporary copies are in the folder `beside`.
 
-    Raises OSError, and HeadraceError as S3Folder.
+    Raises OSError, UserError 3E003 for state that a driver was dividing when it ended, and HeadraceError as S3Folder.
     """
     with source.reading(beside) as checkpoint, target.writing(beside) as folder:
         for part in parts_of(checkpoint):
+            _refuse_divided(LocalFolder(part))
             name = part.relative_to(checkpoint)
             relocate(part, folder / name, target.at(*name.parts))
 
@@ -152,11 +168,12 @@ def move_copy(source: CheckpointStore, target: CheckpointStore, beside: Path) ->
 def copy_checkpoint(checkpoint: Path, target: Path, batch: int, plan: SparkPlan) -> None:
     """Copy the checkpoint of a plan as it was after a batch. The target does not exist.
 
-    May run while the query waits, and while Spark deletes files of earlier batches. Raises OSError, and FileNotFoundError with the path of
-    a file of that batch that is missing.
+    May run while the query waits, and while Spark deletes files of earlier batches. Raises OSError, FileNotFoundError with the path of
+    a file of that batch that is missing, and UserError 3E003 while the state takes the place of one with other partitions.
     """
     target.mkdir(parents=True)
     _copy_logs(checkpoint, target, batch)
+    _refuse_divided(LocalFolder(checkpoint))
     for name in _SOURCES:
         if (checkpoint / name).is_dir():
             shutil.copytree(checkpoint / name, target / name, ignore=_hidden)
@@ -170,6 +187,23 @@ def copy_checkpoint(checkpoint: Path, target: Path, batch: int, plan: SparkPlan)
         write_atomically(target / IDENTITIES, json.dumps(kept))
     for source in _state_files(checkpoint / _STATE, batch + 1):
         _link(source, target / source.relative_to(checkpoint))
+    _refuse_changed(LocalFolder(checkpoint), target, batch)
+
+
+def _refuse_changed(checkpoint: CheckpointStore, copy: Path, batch: int) -> None:
+    """Raise UserError 3E003 if the state was divided anew while it was copied."""
+    # The log has the new number before the new state is in its place.
+    log = f"offsets/{batch}"
+    _refuse_divided(checkpoint, changed=checkpoint.read(log) != (copy / log).read_bytes())
+
+
+def _refuse_divided(checkpoint: CheckpointStore, *, changed: bool = False) -> None:
+    if changed or any(name.startswith(DIVIDED) for name in checkpoint.names("")):
+        raise UserError(
+            SqlState.RELATION_NOT_READY,
+            "the state of the query is being divided into other partitions",
+            hint="Repeat the statement when the query runs. If it does not run, RESTART QUERY completes its state.",
+        )
 
 
 def place_checkpoint(copy: Path, final: CheckpointStore, batch: int) -> None:
@@ -179,11 +213,10 @@ def place_checkpoint(copy: Path, final: CheckpointStore, batch: int) -> None:
         _place(copy, checkpoint, final, batch)
 
 
-def place_parts(copy: Path, final: CheckpointStore, folders: Mapping[Folder, Folder]) -> None:
-    """Let a new query continue from a copy. `folders` maps the folder of each part in the copy to that of the part which continues from it.
-    Raises as `place_checkpoint`."""
+def place_parts(copy: Path, final: CheckpointStore, continuation: Continuation) -> None:
+    """Let a new query continue from a copy, part by part. Raises as `place_checkpoint`."""
     with final.writing(copy.parent) as checkpoint:
-        for before, after in folders.items():
+        for before, after in continuation.folders.items():
             part = copy.joinpath(*before)
             last = border(LocalFolder(part))
             if last is None:

@@ -105,12 +105,20 @@ class Checkpoints:
             raise copy_failure(error) from error
         return store
 
-    def folders(self) -> list[str]:
-        """Return the folders that contain the checkpoints of the queries of all compute pools, without those in S3."""
-        return [
-            str(self._folder),
-            *(str(store.path) for store in self._elsewhere().values() if isinstance(store, LocalFolder)),
-        ]
+    def places(self, used: Collection[str] = ()) -> list[str]:
+        """Return the addresses of the places that contain the checkpoints of the queries of all compute pools, without folders that were
+        never written.
+
+        The folder of a pool in `used`, which has queries, is listed even if it is missing: it may be a mount that this machine lacks.
+        """
+        own = LocalFolder(self._folder)
+        return sorted(
+            {
+                store.uri
+                for pool, store in [(None, own), *self._elsewhere().items()]
+                if not isinstance(store, LocalFolder) or pool in used or store.exists()
+            }
+        )
 
     def temporary(self, query_id: str, pool: str) -> CheckpointStore:
         """Return the place of an interactive query, which is worthless after its end, and so in S3 only if the tasks run elsewhere."""

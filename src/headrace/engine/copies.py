@@ -181,7 +181,7 @@ class Copies:
             answer.set_result(message)
 
     def driver_ended(self, driver: DriverProcess) -> None:
-        """Give up the copies that a driver was asked for."""
+        """Cancel the copies that were requested from a driver."""
         for asked, answer in list(self._asked.values()):
             if asked is driver:
                 answer.cancel()
@@ -197,8 +197,7 @@ class Copies:
         for folder in plans_of_parts(plan):
             if border(store.at(*folder)) is None:
                 raise no_batch(query.id, *folder[1:])
-        with store.reading(target.parent) as checkpoint:
-            return copy_at_rest(checkpoint, target, plan)
+        return copy_at_rest(store, target, plan)
 
 
 def _border(answer: CheckpointCopied) -> Border:

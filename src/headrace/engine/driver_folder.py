@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import secrets
 import shutil
 import signal
 import struct
@@ -47,11 +46,11 @@ class DriverFolder:
         self._token = path / "token"
         self._kept = path / "driver.json"
 
-    def create(self) -> None:
-        """Create the folder anew, with a new token. Raises OSError."""
+    def create(self, token: str) -> None:
+        """Create the folder anew. Raises OSError."""
         shutil.rmtree(self.path, ignore_errors=True)
         self.path.mkdir(parents=True, mode=0o700)
-        self._write(self._token, secrets.token_urlsafe(32).encode())
+        self._write(self._token, token.encode())
         self._lock.touch(mode=0o600)
 
     def remove(self) -> None:

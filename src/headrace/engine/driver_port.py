@@ -1,68 +1,81 @@
-"""The port at which drivers that run on other machines connect: TLS, and a token for each driver that is valid once.
+"""The port at which drivers that run on other machines connect: TLS, and a token for each driver that is valid once for each server.
 
-The certificate is created when the port opens and lives as long as the server. A driver gets it together with its token, and trusts no
-other one.
+A driver gets the certificate of the port together with its token, and trusts no other one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import datetime
-import hashlib
-import hmac
-import secrets
 import socket
 import ssl
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.protocol import FRAME_HEADER, SERVER_NAME, Authenticate, decode_message
+from headrace.engine.handshake import HANDSHAKE_TIMEOUT_S, Handshake, read_token
+from headrace.engine.launch import Streams
+from headrace.engine.protocol import SERVER_NAME
 from headrace.engine.tcp import keep_alive
 
 log = structlog.get_logger()
 
-HANDSHAKE_TIMEOUT_S = 10.0
-"""For TLS, and again for the token."""
 STRANGERS_MAX = 64
 """Connections that have not authenticated yet; further ones are closed."""
-AUTHENTICATION_BYTES_MAX = 1024
 _SHUTDOWN_TIMEOUT_S = 5.0
 _VALID = datetime.timedelta(days=3650)
 _CLOCK_SKEW = datetime.timedelta(days=1)
 
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
+class PortIdentity(BaseModel):
+    """The key of the port and its certificate, as PEM."""
 
-@dataclass(frozen=True)
-class ExpectedDriver:
-    """A driver that is to connect: its token, the certificate that it trusts, and its connection once it has one."""
+    model_config = ConfigDict(frozen=True)
 
-    token: str
+    key: str = Field(repr=False)
     certificate: str
-    connected: asyncio.Future[Streams]
+
+    @classmethod
+    def create(cls) -> Self:
+        """Return a new key and its certificate."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return cls(key=private.decode(), certificate=_certificate(key))
+
+    def context(self) -> ssl.SSLContext:
+        """Return what a listener needs."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        # The ssl module reads keys from files only. The folder is this user's alone, and is removed.
+        with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+            file = Path(folder, "certificate.pem")
+            file.touch(mode=0o600)
+            file.write_text(self.key + self.certificate)
+            context.load_cert_chain(file)
+        return context
 
 
 class DriverPort:
-    """A listener, from `open` to `close`. Used from one event loop."""
+    """A listener with an identity, from `open` to `close`. Used from one event loop."""
 
     def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
+        self.identity: PortIdentity
         self._listener: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
         self._context: ssl.SSLContext
-        self._certificate = ""
-        self._expected: dict[bytes, asyncio.Future[Streams]] = {}
-        self._strangers: set[asyncio.Task[None]] = set()
+        self._expected: set[Handshake] = set()
+        self._strangers: dict[asyncio.Task[None], socket.socket] = {}
 
     @property
     def port(self) -> int:
@@ -71,9 +84,10 @@ class DriverPort:
         port: int = self._listener.getsockname()[1]
         return port
 
-    def open(self) -> None:
+    def open(self, identity: PortIdentity) -> None:
         """Listen. Raises ExternalError 57015 if the port cannot be opened."""
-        self._context, self._certificate = _create_certificate()
+        self.identity = identity
+        self._context = identity.context()
         host, port = self._address
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         try:
@@ -89,44 +103,54 @@ class DriverPort:
             ) from None
         listener.setblocking(False)
         self._listener = listener
-        self._accepting = asyncio.create_task(self._accept(listener), name="driver port")
+        asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     async def close(self) -> None:
         """Close the port, and the connections that have not authenticated."""
-        tasks = [task for task in (self._accepting, *self._strangers) if task is not None]
-        for task in tasks:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            asyncio.get_running_loop().remove_reader(listener)
+            listener.close()
+        strangers = dict(self._strangers)
+        for task in strangers:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self._listener is not None:
-            self._listener.close()
-
-    def expect(self) -> ExpectedDriver:
-        """Return the token of a driver that is to connect."""
-        token = secrets.token_urlsafe(32)
-        connected: asyncio.Future[Streams] = asyncio.get_running_loop().create_future()
-        self._expected[_digest(token)] = connected
-        return ExpectedDriver(token, self._certificate, connected)
-
-    def forget(self, driver: ExpectedDriver) -> None:
-        """Let the token of a driver be valid no more."""
-        self._expected.pop(_digest(driver.token), None)
-
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                peer, address = await loop.sock_accept(listener)
-            except OSError as error:
-                # Out of file descriptors, or a peer that left the queue.
-                log.warning("driver_not_accepted", reason=str(error))
-                await asyncio.sleep(1)
-                continue
-            if len(self._strangers) >= STRANGERS_MAX:
+        await asyncio.gather(*strangers, return_exceptions=True)
+        for task, peer in strangers.items():
+            # A task that is cancelled before its first step runs none of its own code.
+            if task.cancelled():
                 peer.close()
-                continue
-            task = asyncio.create_task(self._admit(peer, address[0]), name="driver connects")
-            self._strangers.add(task)
-            task.add_done_callback(self._strangers.discard)
+
+    def expect(self, driver: Handshake) -> None:
+        """Admit a driver by its token from now on."""
+        self._expected.add(driver)
+
+    def forget(self, driver: Handshake) -> None:
+        """Let the token of a driver be valid no more."""
+        self._expected.discard(driver)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept whoever waits. Not by `sock_accept`, which drops an accepted connection if its task is cancelled meanwhile."""
+        try:
+            peer, address = listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # Out of file descriptors, or a peer that left the queue. The loop calls again as long as somebody waits.
+            log.warning("driver_not_accepted", reason=str(error))
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listener)
+            loop.call_later(1, self._accept_again, listener)
+            return
+        if len(self._strangers) >= STRANGERS_MAX:
+            peer.close()
+            return
+        task = asyncio.create_task(self._admit(peer, address[0]), name="driver connects")
+        self._strangers[task] = peer
+        task.add_done_callback(self._strangers.pop)
+
+    def _accept_again(self, listener: socket.socket) -> None:
+        if self._listener is listener:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     async def _admit(self, peer: socket.socket, host: str) -> None:
         """Give a connection to whom its token belongs, or close it."""
@@ -136,14 +160,10 @@ class DriverPort:
             keep_alive(peer)
             reader, writer = await self._secured(peer)
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                token = await read_token(reader)
-            connected = self._take(token)
-            if connected is not None:
-                connected.set_result((reader, writer))
-                return
-            reason = "its token is not one of a driver that is to connect"
+                await self._expecting(await read_token(reader)).admit(reader, writer)
+            return
         except (OSError, EOFError, ValueError, TimeoutError) as error:
-            reason = type(error).__name__
+            reason = str(error) or type(error).__name__
         except asyncio.CancelledError:
             _close(peer, writer)
             raise
@@ -162,28 +182,13 @@ class DriverPort:
         )
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
-    def _take(self, token: str) -> asyncio.Future[Streams] | None:
-        """Return who expects a token, which is valid no more; None if nobody does."""
-        digest = _digest(token)
-        # All of them are compared, so that the time depends on no digest.
-        matching = [each for each in self._expected if hmac.compare_digest(each, digest)]
-        connected = self._expected.pop(matching[0]) if matching else None
-        return None if connected is None or connected.done() else connected
-
-
-async def read_token(reader: asyncio.StreamReader) -> str:
-    """Return the token of the first frame. Raises ValueError if it is another message or too long, EOFError at the end."""
-    body_length, payload_length = FRAME_HEADER.unpack(await reader.readexactly(FRAME_HEADER.size))
-    if body_length > AUTHENTICATION_BYTES_MAX or payload_length:
-        raise ValueError("the first frame is too long")
-    try:
-        message = decode_message(await reader.readexactly(body_length))
-    except ValidationError:
-        # Its text contains the input.
-        raise ValueError("the first frame is no message") from None
-    if not isinstance(message, Authenticate):
-        raise ValueError("the first frame has no token")
-    return message.token
+    def _expecting(self, token: str) -> Handshake:
+        """Return who expects a token. Raises ValueError if nobody does."""
+        # All of them are compared, so that the time depends on none.
+        matching = [each for each in self._expected if each.knows(token)]
+        if not matching:
+            raise ValueError("its token is not one of a driver that is to connect")
+        return matching[0]
 
 
 def _close(peer: socket.socket, writer: asyncio.StreamWriter | None) -> None:
@@ -195,13 +200,7 @@ def _close(peer: socket.socket, writer: asyncio.StreamWriter | None) -> None:
             peer.close()
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
-
-
-def _create_certificate() -> tuple[ssl.SSLContext, str]:
-    """Return a context with a new key and its certificate, and the certificate as PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def _certificate(key: ec.EllipticCurvePrivateKey) -> str:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, SERVER_NAME)])
     present = datetime.datetime.now(datetime.UTC)
     certificate = (
@@ -216,16 +215,4 @@ def _create_certificate() -> tuple[ssl.SSLContext, str]:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    pem = certificate.public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # The ssl module reads keys from files only. The folder is this user's alone, and is removed.
-    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
-        file = Path(folder, "certificate.pem")
-        file.touch(mode=0o600)
-        file.write_bytes(private + pem)
-        context.load_cert_chain(file)
-    return context, pem.decode()
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()

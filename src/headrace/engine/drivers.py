@@ -16,8 +16,10 @@ from headrace.core.names import printed
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver_folder import DriverFolder
-from headrace.engine.driver_port import DriverPort
-from headrace.engine.kubernetes.launch import GONE_TIMEOUT_S, PodLaunch
+from headrace.engine.driver_port import DriverPort, PortIdentity
+from headrace.engine.kubernetes.kept import KeptPods
+from headrace.engine.kubernetes.launch import PodLaunch
+from headrace.engine.kubernetes.removal import GONE_TIMEOUT_S
 from headrace.engine.launch import KILL_TIMEOUT_S, DriverLaunch, Launch
 from headrace.engine.lifecycle import PoolStep, pool_step
 from headrace.engine.outliving import OutlivingLaunch, drivers_folder, kept_driver, outlives_s, place
@@ -79,6 +81,8 @@ class Drivers:
         self._port = (
             DriverPort(settings.host, settings.driver_port) if settings.driver_port is not None else None
         )
+        self._ending_pods: asyncio.Task[None] | None = None
+        self._pods = KeptPods(catalog.pool_drivers, settings, catalog.organization().id)
         self._drivers: dict[str, DriverProcess] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._idle_since: dict[str, float] = {}
@@ -124,7 +128,10 @@ class Drivers:
             self._refuse_elsewhere(pool)
             if is_kubernetes(given.place.master):
                 catalog = self._catalog.organization().id
-                return PodLaunch(pool.name, settings, given, self._port, catalog=catalog)
+                kept = self._pods if outlives_s(settings, given) else None
+                return PodLaunch(
+                    pool.name, settings, given, self._port, catalog=catalog, pool_id=pool.id, kept=kept
+                )
             if outlives_s(settings, given):
                 drivers = self._catalog.pool_drivers
                 return OutlivingLaunch(pool.name, pool.id, settings, given, self._command, drivers)
@@ -132,6 +139,8 @@ class Drivers:
 
         if is_kubernetes(given.place.master):
             options["end_timeout_s"] = GONE_TIMEOUT_S + KILL_TIMEOUT_S
+            options["outlives"] = outlives_s(settings, given) > 0
+            options["returns"] = lambda: self._pods.returning(pool.id, given) is not None
         elif outlives_s(settings, given):
             folder = DriverFolder(drivers_folder(settings) / pool.id)
             options["outlives"] = True
@@ -164,7 +173,7 @@ class Drivers:
         """
         self._suspended = {pool.id for pool in self._catalog.compute_pools() if pool.timeout_min}
         if self._port is not None:
-            self._port.open()
+            await self._find_pods(self._port)
         await self._find_drivers()
         for standby in self._standbys:
             standby.start()
@@ -180,6 +189,22 @@ class Drivers:
         await asyncio.gather(
             *(self._find_driver(DriverFolder(path), pools.get(path.name)) for path in folders)
         )
+
+    async def _find_pods(self, port: DriverPort) -> None:
+        """Open the port, await the drivers in pods that this server may take over, and end all others, for which a start does not wait."""
+        pools = {
+            pool.id: pool
+            for pool in self._catalog.compute_pools()
+            if pool.desired_state is PoolIntent.RUNNING
+        }
+        given = {pool_id: pool_resources(pool, self._settings) for pool_id, pool in pools.items()}
+        identity = await asyncio.to_thread(self._pods.load) or PortIdentity.create()
+        returning = await self._pods.find(given, identity)
+        # Before, drivers that try to connect would be refused as strangers.
+        port.open(identity)
+        for pool_id in returning:
+            self.ensure(pools[pool_id].name)
+        self._ending_pods = asyncio.create_task(self._pods.end_others(), name="end pods")
 
     async def _find_driver(self, folder: DriverFolder, pool: ComputePool | None) -> None:
         """Await the driver of a folder, or end it if its pool was dropped, is stopped, or would start it otherwise now."""
@@ -198,7 +223,9 @@ class Drivers:
 
     @property
     def is_awaiting(self) -> bool:
-        """True while drivers of an earlier server are awaited: nobody knows yet which queries run."""
+        """True while drivers of an earlier server are awaited, or end: nobody knows yet which queries run."""
+        if self._ending_pods is not None and not self._ending_pods.done():
+            return True
         return any(driver.is_returning for driver in self._drivers.values())
 
     def _take(self, pool: ComputePool) -> DriverLaunch | None:
@@ -252,6 +279,9 @@ class Drivers:
         await asyncio.gather(*(standby.stop() for standby in self._standbys))
         await asyncio.gather(*self._ending.values())
         await asyncio.gather(*(driver.stop(leave=True) for driver in self._drivers.values()))
+        if self._ending_pods is not None:
+            self._ending_pods.cancel()
+            await asyncio.gather(self._ending_pods, return_exceptions=True)
         if self._port is not None:
             await self._port.close()
 

@@ -42,8 +42,9 @@ from headrace.engine.interactive import InteractiveQueries
 from headrace.engine.launch import DRIVER_COMMAND
 from headrace.engine.live_queries import LiveQueries
 from headrace.engine.metrics import QueryMetrics
-from headrace.engine.metrics_history import MetricsHistory
+from headrace.engine.metrics_history import MetricsHistory, PoolSample, TaskHour
 from headrace.engine.pool_properties import login
+from headrace.engine.pool_usage import PoolUsage
 from headrace.engine.pools import Connection, DriverProcess
 from headrace.engine.protocol import (
     Ack,
@@ -51,6 +52,7 @@ from headrace.engine.protocol import (
     CheckpointCopied,
     Message,
     PoolSlots,
+    PoolTasks,
     QueryEnded,
     QueryProgress,
     QueryStarted,
@@ -58,6 +60,7 @@ from headrace.engine.protocol import (
     Ready,
     Resumed,
     Rows,
+    TaskTime,
 )
 from headrace.engine.results import ResultChannel
 from headrace.engine.savepoints import Manifest, Savepoints
@@ -120,6 +123,7 @@ class Engine:
             self.store_health,
             *([self._lineage.changed] if self._lineage is not None else []),
         )
+        self._usage = PoolUsage(self._supervisor.knows)
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
         self._view_copies = ViewCopies(
             self._copies, self.views, lambda query_id: self._supervisor.driver_of(query_id) is not None
@@ -147,7 +151,7 @@ class Engine:
         self._chores: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin; returns before any driver runs. Pools that are to run start theirs at once, so that they are warm when needed."""
+        """Start; returns before any driver runs. Pools that are to run start theirs at once, so that they are warm when needed."""
         await asyncio.to_thread(self._clean_up)
         if self._lineage is not None:
             self._lineage.start()
@@ -195,6 +199,7 @@ class Engine:
 
     async def forget(self, query_ids: Collection[str]) -> None:
         """Delete the checkpoints of terminated queries that can never be restarted: their sink was dropped."""
+        self._usage.forget(query_ids)
         for query_id in query_ids:
             self._supervisor.forget(query_id)
             try:
@@ -276,9 +281,9 @@ class Engine:
         """Return True if a query that has ended was stopped during a batch."""
         return self._copies.is_interrupted(query)
 
-    def checkpoint_folders(self) -> list[str]:
-        """Return the folders that contain the checkpoints of all compute pools."""
-        return self._checkpoints.folders()
+    def checkpoint_places(self, used: Collection[str]) -> list[str]:
+        """Return the addresses of the places that contain the checkpoints of all compute pools; those in `used` have queries."""
+        return self._checkpoints.places(used)
 
     def has_checkpoint(self, query: Query) -> bool:
         """Return True if the checkpoint of a query, in its present incarnation, is there."""
@@ -306,19 +311,19 @@ class Engine:
         """Let a new query of a pool, with new views, continue from a savepoint. Raises UserError 3D024, 0A000, XX001 and ExternalError
         53000, as `Savepoints.restore` and `ViewCopies.fill` do."""
         checkpoint = self._checkpoints.new(query_id, pool)
-        await asyncio.to_thread(self._savepoints.restore, identifier, checkpoint, continuation.folders)
+        await asyncio.to_thread(self._savepoints.restore, identifier, checkpoint, continuation)
         await self._view_copies.fill(self._savepoints.copy_of(identifier), continuation.views)
 
     async def continue_from_query(
         self, earlier: Query, query_id: str, pool: str, continuation: Continuation
     ) -> None:
-        """Let a new query of a pool, with new views, continue from the checkpoint of a query that has ended. Raises UserError 3E003, XX001;
-        ExternalError 53000."""
+        """Let a new query of a pool, with new views, continue from the checkpoint of a query that has ended. Raises UserError 0A000, 3E003,
+        XX001; ExternalError 53000."""
         checkpoint = self._checkpoints.new(query_id, pool)
         copy = self._checkpoints.copy_path(checkpoint, query_id)
         try:
             await self._view_copies.copy(earlier, copy)
-            await asyncio.to_thread(place_parts, copy, checkpoint, continuation.folders)
+            await asyncio.to_thread(place_parts, copy, checkpoint, continuation)
             await self._view_copies.fill(copy, continuation.views)
         except OSError as error:
             raise copy_failure(error) from error
@@ -362,7 +367,7 @@ class Engine:
         plan = placed_on(
             plan, pool_resources(usable_pool(self._catalog, compute_pool), self._settings).target
         )
-        await asyncio.to_thread(self.functions.prepare, plan.functions)
+        await asyncio.to_thread(self.functions.prepare, plan.functions, plan.target)
         # Last, without another await after it: a process that is being suspended accepts no query.
         await self._drivers.settled(compute_pool)
         return self._interactive.run(plan, columns, pool=compute_pool, user=user)
@@ -374,7 +379,8 @@ class Engine:
 
     def progress(self, query_id: str) -> QueryMetrics | None:
         """Return the metrics of a continuous query: its last batch, with sums since the server started; None before the first."""
-        return self._supervisor.metrics(query_id)
+        metrics = self._supervisor.metrics(query_id)
+        return metrics and metrics.with_tasks(self._usage.total(query_id))
 
     def notice(self, query_id: str) -> str | None:
         """Return the warning about a running continuous query; None if it is in order."""
@@ -394,8 +400,7 @@ class Engine:
 
     def store_problem(self, store: StoreFacts) -> str | None:
         """Return why a store is away: a query's message, or that of the last test; None for a store that answers."""
-        test = self.store_health.last(store)
-        return self.silent_store(store.name) or (test.message if test is not None else None)
+        return self.silent_store(store.name) or self.store_health.problem(store)
 
     def pool_state(self, name: str) -> tuple[str, str | None]:
         """Return `starting`, `running`, `stopping`, `stopped`, `suspended` or `errored`, and the error."""
@@ -442,6 +447,8 @@ class Engine:
             case QueryProgress():
                 self._supervisor.query_progress(message)
                 self.progressed.notify()
+            case PoolTasks():
+                self._usage.add(connection.pool, message.queries)
             case CheckpointCopied():
                 self._copies.copied(message)
             case Rows():
@@ -518,12 +525,46 @@ class Engine:
             await asyncio.sleep(BUCKETS_RETRY_S)
 
     async def _sample_always(self) -> None:
+        interval_s, before = self._settings.metrics_interval_s, time.monotonic()
         while True:
-            await asyncio.sleep(self._settings.metrics_interval_s)
+            await asyncio.sleep(interval_s)
+            now = time.monotonic()
+            # A pause of the machine is no time that a pool had its slots.
+            length_s, before = min(now - before, 2 * interval_s), now
             try:
-                await asyncio.to_thread(self.history.add, time.time(), self._supervisor.all_metrics())
+                await self._sample(time.time(), length_s)
             except Exception:
                 log.exception("metrics_not_kept")
+
+    async def _sample(self, now: float, length_s: float) -> None:
+        metrics = {
+            query_id: sample.with_tasks(self._usage.total(query_id))
+            for query_id, sample in self._supervisor.all_metrics().items()
+        }
+        tasks = self._usage.take()
+        ids = {pool.name: pool.id for pool in self._catalog.compute_pools()}
+        hours = [
+            TaskHour.at(now, query_id, ids[pool], spent)
+            for pool, queries in tasks.items()
+            for query_id, spent in queries.items()
+            if query_id and pool in ids
+        ]
+        await asyncio.to_thread(self.history.add, now, metrics, self._pool_samples(length_s, tasks), hours)
+
+    def _pool_samples(self, length_s: float, tasks: Mapping[str, Mapping[str, TaskTime]]) -> list[PoolSample]:
+        """Return the slots of each pool whose process runs, if they are known, and the time for which `tasks` occupied them; those that run
+        a task at this moment are known of a cluster only."""
+        samples = []
+        for pool in self._catalog.compute_pools():
+            busy_ms = sum(spent.slot_ms for spent in tasks.get(pool.name, {}).values())
+            on_cluster = self.pool_slots(pool.name)
+            if on_cluster is not None:
+                samples.append(PoolSample(pool.id, length_s, on_cluster.slots, on_cluster.used, busy_ms))
+                continue
+            target = pool_resources(pool, self._settings).target
+            if self.has_process(pool.name) and not target.is_cluster and target.slots is not None:
+                samples.append(PoolSample(pool.id, length_s, target.slots, None, busy_ms))
+        return samples
 
     def _driver_ended(self, driver: DriverProcess, reason: str) -> None:
         self._interactive.driver_ended(driver, reason)

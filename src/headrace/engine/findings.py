@@ -15,6 +15,7 @@ from typing import Any
 from headrace.catalog.objects import Query, QueryState
 from headrace.core.names import Identifier
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted, plural
 from headrace.engine.protocol import PoolSlots, QueryProgress
 from headrace.planner import physical
 from headrace.planner.physical import SparkPlan
@@ -160,7 +161,7 @@ class Subject:
     awaited: str | None = None
     queued: str | None = None
     """Position of a query that waits in the queue of its compute pool."""
-    store_problem: Callable[[str], str | None] = lambda _store: None
+    failed_test: Callable[[str], str | None] = lambda _store: None
     """Why the last test of a store failed; None for a store that answered, or was not tested."""
 
     @property
@@ -226,9 +227,9 @@ def _not_running(subject: Subject) -> Finding | None:
             if away
             else "The query is tried again. If that does not help, TERMINATE it and correct its statement."
         )
-        times = f", for the {query.restarts}. time" if query.restarts > 1 else ""
+        attempt = f" (attempt {query.restarts})" if query.restarts > 1 else ""
         return Finding(
-            "store_away" if away else "restarting", f"the query is restarted{times}: {reason}", remedy
+            "store_away" if away else "restarting", f"the query is being restarted{attempt}: {reason}", remedy
         )
     if query.actual_state in (QueryState.TERMINATED, QueryState.TERMINATE_REQUESTED):
         return Finding(
@@ -267,8 +268,8 @@ def _no_executors(subject: Subject) -> Finding | None:
         return Finding("no_executors", "the query waits for executors: its compute pool has none", remedy)
     return Finding(
         "few_executors",
-        f"the query waits for executors: its compute pool has {slots.executors} of {slots.requested}, whose {slots.slots} slots run "
-        f"{slots.used} tasks",
+        f"the query waits for executors: its compute pool has {slots.executors} of {slots.requested}, with "
+        f"{counted(slots.slots, 'slot')} and {counted(slots.used, 'running task')}",
         remedy,
         warns=False,
     )
@@ -278,7 +279,7 @@ def _no_executors(subject: Subject) -> Finding | None:
 def _store_away(subject: Subject) -> Finding | None:
     """Report a store whose last test failed: a driver notices only stores of which it reads all the time, unlike those of tables."""
     for name in sorted({step.store for step in subject.plan.steps if isinstance(step, physical.StoreStep)}):
-        problem = subject.store_problem(name)
+        problem = subject.failed_test(name)
         if problem is not None:
             return Finding(
                 "store_away",
@@ -297,7 +298,7 @@ def _no_batch(subject: Subject) -> Finding | None:
     if slots is not None and 0 < slots.slots <= slots.used:
         return Finding(
             "slots_busy",
-            f"{since}: all {slots.slots} slots of its compute pool run tasks",
+            f"{since}: no slot of its compute pool is free ({counted(slots.slots, 'slot')})",
             "Add executors to the pool with UPDATE COMPUTE_POOL, or TERMINATE other queries of the pool.",
         )
     return Finding(
@@ -353,8 +354,8 @@ def _no_watermark(subject: Subject) -> Finding | None:
             first = silent[0]
             return Finding(
                 "watermark_missing",
-                f"nothing that waits for event time is emitted: {_split(first)} has had no record with an event time, and holds the "
-                f"watermark of {len(source['partitions'])} partitions back",
+                f"nothing that waits for event time is emitted: {_split(first)} has had no record with an event time, and holds back the "
+                f"watermark of {counted(len(source['partitions']), 'partition')}",
                 _about_idle(source),
                 step.id,
             )
@@ -487,19 +488,23 @@ def _nothing_passes(subject: Subject) -> Finding | None:
         if step.split()[0].endswith("WHERE"):
             return Finding(
                 "all_filtered",
-                f"the condition {step.partition('WHERE ')[2]} has let none of {came:,} rows through",
+                f"the condition {step.partition('WHERE ')[2]} has let none of {_rows(came)} through",
                 "Compare it with the records, which PRINT ENTITY shows: the values of its columns may be NULL or spelled differently.",
                 step,
                 warns=False,
             )
         return Finding(
             "no_partner",
-            f"the join {step.partition(' ON ')[2] or step} has found no pair among {came:,} rows",
+            f"the join {step.partition(' ON ')[2] or step} has found no pair among {_rows(came)}",
             "Compare the keys of both sides, which PRINT ENTITY shows. A join over event time also requires both times within its bounds.",
             step,
             warns=False,
         )
     return None
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} {plural('row', count)}"
 
 
 @_of_batches
@@ -553,7 +558,8 @@ def _state_grows(subject: Subject) -> Finding | None:
         return None
     return Finding(
         "state_grows",
-        f"the state has {last:,} rows, {last - first:,} more than {(now - began) / 60:.0f} minutes ago, and nothing bounds it",
+        f"the state has {last:,} rows, {last - first:,} more than {counted(round((now - began) / 60), 'minute')} ago, and "
+        "nothing bounds it",
         "QUERY WITH ('state.ttl.millis' = …) removes rows that are not used for that long, in a new query.",
         step.id if step is not None else None,
     )

@@ -19,7 +19,6 @@ from headrace.engine.store_health import StoreHealth
 from headrace.engine.views.opening import bounds_of, spill_folder
 from headrace.engine.views.readers import Readers
 from headrace.engine.views.snapshots import Snapshots
-from headrace.engine.views.store import QUERY_TIMEOUT_S
 from headrace.planner.view_reads import ViewRead
 
 T = TypeVar("T")
@@ -99,7 +98,7 @@ class SystemRows(OnLeader):
     def query(
         self,
         sql: str,
-        timeout_s: float = QUERY_TIMEOUT_S,
+        timeout_s: float | None = None,
         *,
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,

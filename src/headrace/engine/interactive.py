@@ -14,10 +14,12 @@ from headrace.core.errors import ErrorDomain, ExternalError, HeadraceError, Inte
 from headrace.core.resultset import LiveRows, ResultColumn
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 from headrace.engine.checkpoints import Checkpoints
 from headrace.engine.functions.runtime import FunctionRuntime
+from headrace.engine.pool_properties import login
 from headrace.engine.pools import Connection, DriverProcess
-from headrace.engine.ports import Pools, registries_of, stores_of
+from headrace.engine.ports import Pools, reads_buckets, registries_of, stores_of
 from headrace.engine.protocol import Ack, QueryEnded, Rows, StartQuery, StopQuery
 from headrace.engine.results import ResultChannel
 from headrace.planner.physical import SparkPlan, WriteResults
@@ -60,6 +62,7 @@ class InteractiveQueries:
     ) -> ResultChannel:
         """Start a query as soon as its pool is ready. Raises UserError 53000 when too many run, 3D006 for a missing store."""
         self._refuse_too_many(user)
+        target = self._pools.target(pool)
         message = StartQuery(
             query_id=str(uuid.uuid4()),
             generation=_GENERATION,
@@ -67,7 +70,9 @@ class InteractiveQueries:
             checkpoint="",
             stores=stores_of(plan, self._catalog),
             registries=registries_of(plan, self._catalog),
-            functions=self._functions.launches(plan.functions, f"user {user}"),
+            functions=self._functions.launches(plan.functions, f"user {user}", target),
+            files=self._functions.files(plan.functions, target),
+            bucket=login(self._settings).variables() if reads_buckets(plan) else {},
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,
         )
@@ -89,7 +94,7 @@ class InteractiveQueries:
         if len(self._runs) >= most:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"{len(self._runs)} interactive queries are running, which is the limit",
+                f"{counted(len(self._runs), 'interactive query is', 'interactive queries are')} running, which is the limit",
                 hint="End one of them, or raise HEADRACE_INTERACTIVE_QUERIES_MAX.",
             )
         # Half, so that no user can keep all others out.

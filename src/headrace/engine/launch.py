@@ -57,13 +57,25 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Launch(Protocol):
     """A driver: a process on this machine (`DriverLaunch`), or a pod (`kubernetes.launch.PodLaunch`).
 
-    A process on a cluster may outlive its server: `outliving.OutlivingLaunch`. `connected` is its connection, once it has one, from `start`
-    on. `ready` is the message of a driver that was ready before: it was warm, or ran for a server that has ended.
+    A process on a cluster may outlive its server: `outliving.OutlivingLaunch`.
     """
 
     log: Path
-    ready: Ready | Resumed | None
-    connected: asyncio.Future[Streams]
+
+    @property
+    def ready(self) -> Ready | Resumed | None:
+        """The message of a driver that was ready before: it was warm, or ran for a server that has ended."""
+        ...
+
+    @property
+    def connected(self) -> asyncio.Future[Streams]:
+        """Its connection, once it has one, from `start` on."""
+        ...
+
+    @property
+    def returns(self) -> bool:
+        """True if the driver of an earlier server is awaited, from `start` on."""
+        ...
 
     async def start(self, *, warm_up: bool) -> None:
         """Start it. Raises OSError or HeadraceError, and then leaves nothing."""
@@ -116,6 +128,7 @@ class DriverLaunch:
         self.log = log_file(settings, name, log_name)
         self.ready: Ready | Resumed | None = None
         self.connected: asyncio.Future[Streams]
+        self.returns = False
 
     async def start(self, *, warm_up: bool) -> None:
         """Start the process. Raises OSError, and then leaves nothing."""

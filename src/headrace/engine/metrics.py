@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from headrace.core.types import BIGINT, DOUBLE, TIMESTAMP, DataType
-from headrace.engine.protocol import SUMMED, QueryProgress, StepRows
+from headrace.engine.protocol import SUMMED, QueryProgress, StepRows, TaskTime
 
 Value = int | float | datetime.datetime
 Labels = tuple[str, ...]
@@ -54,6 +54,7 @@ class QueryMetrics(QueryProgress):
     )
     latency_ms_total: int = 0
     last_latency_ms: int | None = None
+    tasks: TaskTime = Field(TaskTime(), description="Time of the query's tasks since the server started.")
     received_at: float = Field(0.0, description="When the last report came, in seconds since the epoch.")
 
     @staticmethod
@@ -91,6 +92,10 @@ class QueryMetrics(QueryProgress):
             last_latency_ms=message.latencies_ms[-1] if message.latencies_ms else last_latency_ms,
             received_at=time.time(),
         )
+
+    def with_tasks(self, tasks: TaskTime) -> QueryMetrics:
+        """Return these metrics with the time of the query's tasks."""
+        return self.model_copy(update={"tasks": tasks})
 
 
 @dataclass(frozen=True)
@@ -253,8 +258,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "input_bytes_per_second",
         DOUBLE,
-        "Bytes of the keys and values of records, without headers, read per second in the last batches. Missing if a source is no source "
-        "of records, such as a table.",
+        "Bytes of the keys and values of records, without headers, read per second in the last batches. Missing if a source has rows "
+        "instead of records, such as a table.",
         _field("input_bytes_per_second"),
     ),
     Metric(
@@ -321,6 +326,22 @@ METRICS: tuple[Metric, ...] = (
         BIGINT,
         "Size of the files of the checkpoint: positions, state, and what the sink keeps there. Measured every 30 s at most.",
         _field("checkpoint_bytes"),
+    ),
+    Metric(
+        "slot_seconds_total",
+        DOUBLE,
+        "Time for which tasks of the query occupied slots of its compute pool since the server started, running tasks included. Two tasks "
+        "at once count twice.",
+        _one(lambda metrics: metrics.tasks.slot_ms / 1000),
+        is_counter=True,
+    ),
+    Metric(
+        "processor_seconds_total",
+        DOUBLE,
+        "Processor time of the threads of the query's tasks since the server started, without other threads and processes, such as those "
+        "of functions in Python. It is counted when a task ends.",
+        _one(lambda metrics: metrics.tasks.cpu_ms / 1000),
+        is_counter=True,
     ),
     Metric(
         "late_rows_total",

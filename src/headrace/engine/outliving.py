@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -27,22 +28,18 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.engine.driver_folder import LEASE_MARGIN_S, DriverFolder, KeptDriver
-from headrace.engine.driver_port import HANDSHAKE_TIMEOUT_S, read_token
+from headrace.engine.handshake import HANDSHAKE_TIMEOUT_S, Handshake, HandshakeLaunch, read_token
 from headrace.engine.launch import (
     KILL_TIMEOUT_S,
     SOCKET_PATH_MAX,
-    Streams,
     driver_options,
     driver_secrets,
     environment,
     last_failure,
     log_file,
-    read_frame,
     rotate_log,
     stalled,
 )
-from headrace.engine.pool_properties import is_kubernetes
-from headrace.engine.protocol import Ready, Refused, Resumed, TakeOver, encode_frame
 from headrace.engine.sizes import Resources
 from headrace.runtime.guard import guarded
 
@@ -59,9 +56,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 def outlives_s(settings: Settings, given: Resources) -> int:
     """Return for how many seconds a driver with these resources waits for its next server; 0 if it ends with its server."""
-    master = given.place.master
-    # With a lease, the guards end the drivers of a server that no longer leads.
-    if not given.target.is_cluster or is_kubernetes(master) or settings.lease_file is not None:
+    # With a lease, the drivers of a server that no longer leads end.
+    if not given.target.is_cluster or settings.lease_file is not None:
         return 0
     return settings.driver_orphan_s
 
@@ -90,11 +86,12 @@ def place(settings: Settings) -> str:
     return f"{boot} {mark.read_text()}"
 
 
-def digest(token: str, settings: Settings, given: Resources) -> str:
-    """Return a digest of the version, the options and the secrets with which a driver runs: a server with others starts another driver."""
+def digest(token: str, settings: Settings, given: Resources, place: object = None) -> str:
+    """Return a digest of the version, the options and the secrets with which a driver runs: a server with others starts another driver.
+    `place` are facts about a pod; a process has the variables of its server for Java instead."""
     options = driver_options("", settings, given, work_dir=Path(), warm_up=False)
-    java = {name: os.environ.get(name) for name in _JAVA}
-    facts = json.dumps([__version__, options, java, driver_secrets(settings, given)], sort_keys=True)
+    place = place or {name: os.environ.get(name) for name in _JAVA}
+    facts = json.dumps([__version__, options, place, driver_secrets(settings, given)], sort_keys=True)
     return hmac.new(token.encode(), facts.encode(), hashlib.sha256).hexdigest()
 
 
@@ -108,7 +105,7 @@ def kept_driver(folder: DriverFolder, settings: Settings, given: Resources) -> K
     return kept if same else None
 
 
-class OutlivingLaunch:
+class OutlivingLaunch(HandshakeLaunch):
     """A process whose members are those of `launch.Launch`; `leave` lets it run on."""
 
     def __init__(
@@ -127,22 +124,16 @@ class OutlivingLaunch:
         self._command = tuple(command)
         self._drivers = drivers
         self._folder = DriverFolder(drivers_folder(settings) / pool_id)
-        self._token = self._digest = ""
+        self._digest = ""
         self._pid = self._epoch = self._log_start = 0
         self._socket = Path()
-        self._returns = self._is_refused = False
         self._process: subprocess.Popen[bytes] | None = None
         self._server: asyncio.Server | None = None
         self._admitting: set[asyncio.Task[None]] = set()
-        self._failed: asyncio.Future[str]
         self.log = log_file(settings, pool)
-        self.ready: Ready | Resumed | None = None
-        self.connected: asyncio.Future[Streams]
 
     async def start(self, *, warm_up: bool) -> None:
         """Wait for the driver of an earlier server, or start one. Raises OSError or HeadraceError, and then nothing new runs."""
-        loop = asyncio.get_running_loop()
-        self.connected, self._failed = loop.create_future(), loop.create_future()
         kept = kept_driver(self._folder, self._settings, self._given)
         if kept is None and self._folder.is_held():
             raise ExternalError(
@@ -177,15 +168,15 @@ class OutlivingLaunch:
 
     async def stalled(self) -> str:
         """Return why the driver does not become ready, or does not follow this server."""
-        if self._returns:
-            return await asyncio.shield(self._failed)
+        if self.returns:
+            return await asyncio.shield(self._handshake.failed)
         return await stalled(self._pid, self._given, self.log)
 
     async def end(self) -> None:
         """End the process and everything that it started, and remove its files except for the log. A driver that follows a later server is
         not ended."""
         await self._close()
-        if self._is_refused:
+        if self._handshake.is_refused:
             return
         if self._pid and not await self._folder.end(self._pid, grace_s=KILL_TIMEOUT_S + 1):
             log.error("driver_not_ended", pool=self._pool, pid=self._pid)
@@ -213,26 +204,25 @@ class OutlivingLaunch:
 
     async def _await_return(self, kept: KeptDriver) -> None:
         """Listen where the driver looks for a server."""
-        self._returns = True
-        self._pid, self._socket, self._token = kept.pid, kept.socket, self._folder.token
+        self.returns = True
+        self._pid, self._socket = kept.pid, kept.socket
+        self._handshake = Handshake(self._pool, self._folder.token, epoch=self._epoch, returns=True)
         self._folder.keep(kept.model_copy(update={"epoch": self._epoch}))
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
-        asyncio.get_running_loop().call_later(
-            RETURN_TIMEOUT_S,
-            self._fail,
-            f"the driver of the earlier server did not follow this one within {RETURN_TIMEOUT_S:.0f} s",
-        )
+        self._handshake.fail_after(RETURN_TIMEOUT_S)
         log.info("driver_awaited", pool=self._pool, pid=kept.pid, epoch=self._epoch)
         try:
             await self._listen()
         except OSError as error:
             # Such as a folder for temporary files that was cleaned up: the driver is ended, since it finds no server.
-            self._fail(f"cannot listen where the driver of the earlier server looks for one: {error}")
+            self._handshake.fail(
+                f"cannot listen where the driver of the earlier server looks for one: {error}"
+            )
 
     async def _start_anew(self, warm_up: bool) -> None:
-        self._folder.create()
-        self._token = self._folder.token
-        self._digest = digest(self._token, self._settings, self._given)
+        self._handshake = Handshake(self._pool, secrets.token_urlsafe(32))
+        self._folder.create(self._handshake.token)
+        self._digest = digest(self._handshake.token, self._settings, self._given)
         self._socket = self._socket_path()
         await self._listen()
         # Until the driver renews it. It has no queries before.
@@ -290,14 +280,12 @@ class OutlivingLaunch:
         task.add_done_callback(self._admitting.discard)
 
     async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take a connection if it is the driver's, or close it."""
+        """Accept a connection if it is the driver's; otherwise close it."""
         try:
             async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-                token = await read_token(reader)
-                if not hmac.compare_digest(token.encode(), self._token.encode()) or self.connected.done():
+                if not self._handshake.knows(await read_token(reader)):
                     raise ValueError("the connection is not that of the driver")
-                if self._returns and not await self._take_over(reader, writer):
-                    raise ValueError("the driver follows another server")
+                await self._handshake.admit(reader, writer)
         except (OSError, EOFError, ValueError, TimeoutError) as error:
             log.warning("driver_refused", pool=self._pool, reason=str(error) or type(error).__name__)
             writer.close()
@@ -305,27 +293,6 @@ class OutlivingLaunch:
         except asyncio.CancelledError:
             writer.close()
             raise
-        if self.connected.done():
-            writer.close()
-        else:
-            self.connected.set_result((reader, writer))
-
-    async def _take_over(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        writer.write(encode_frame(TakeOver(epoch=self._epoch)))
-        message, _ = await read_frame(reader)
-        if isinstance(message, Resumed):
-            self.ready = message
-            return True
-        if isinstance(message, Refused):
-            self._is_refused = True
-            self._fail(
-                f"its driver follows a later server: that one has the epoch {message.epoch}, this one has {self._epoch}"
-            )
-        return False
-
-    def _fail(self, reason: str) -> None:
-        if not self._failed.done():
-            self._failed.set_result(reason)
 
     async def _close(self) -> None:
         """Close the socket and the connection."""
@@ -334,8 +301,7 @@ class OutlivingLaunch:
         for task in self._admitting:
             task.cancel()
         await asyncio.gather(*self._admitting, return_exceptions=True)
-        if self.connected.done() and not self.connected.cancelled():
-            self.connected.result()[1].close()
+        self._handshake.close()
 
     def _remove_socket(self) -> None:
         if self._socket != Path() and self._socket.parent != self._folder.path:

@@ -215,8 +215,7 @@ def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
     """Return the properties of a pool's place, to be stored.
 
     Raises UserError 3D008 for a value, for a property of a cluster without one, for numbers of executors that contradict each other, and
-    for a folder that the operator does not allow; 3D021 if the server lacks a secret for a cluster, or settings for Kubernetes; 0A000 for
-    bounds of executors on Kubernetes.
+    for a folder that the operator does not allow; 3D021 if the server lacks a secret for a cluster, or settings for Kubernetes.
     """
     specs: Specs = PLACE
     taken = {spec.name: reader.take(spec) for spec in specs if not spec.open}
@@ -249,7 +248,7 @@ def read_place(reader: PropertyReader, settings: Settings) -> dict[str, str]:
 
 
 def _check_kubernetes(texts: Mapping[str, str], reader: PropertyReader, settings: Settings) -> None:
-    """Raise UserError 3D021 for a setting of the server or a property that pods need, 0A000 for bounds of executors."""
+    """Raise UserError 3D021 for a setting of the server or a property that pods need."""
     is_remote = texts.get(CHECKPOINTS.name, "").startswith(SCHEME)
     needed = (
         "driver_port",
@@ -273,13 +272,6 @@ def _check_kubernetes(texts: Mapping[str, str], reader: PropertyReader, settings
             f"a compute pool on Kubernetes requires '{CHECKPOINTS.name}'",
             hint=f"Set it to a folder of the claim {settings.kubernetes_claim}, such as 'file:{settings.checkpoint_mounts[0]}', or to s3://bucket/folder.",
             span=reader.span(MASTER),
-        )
-    if EXECUTORS_MAX.name in texts:
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "the number of executors does not follow the load on Kubernetes yet",
-            hint=f"Choose a fixed number with '{EXECUTORS.name}'.",
-            span=reader.span(EXECUTORS_MAX),
         )
 
 

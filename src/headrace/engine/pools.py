@@ -14,6 +14,7 @@ import structlog
 
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.core.wording import counted
 from headrace.engine.launch import DRIVER_COMMAND, KILL_TIMEOUT_S, DriverLaunch, Launch, read_frame
 from headrace.engine.lifecycle import backoff_ms, driver_failures
 from headrace.engine.pool_properties import is_kubernetes
@@ -56,7 +57,7 @@ class Connection:
         self._writer = writer
 
     def send(self, message: Message, payload: bytes = b"") -> bool:
-        """Give the driver a message; False when that run of it is over."""
+        """Send a message to the driver; return False if that run of it has ended."""
         if self._writer.is_closing():
             return False
         self._writer.write(encode_frame(message, payload))
@@ -142,7 +143,7 @@ class DriverProcess:
             return "executors of a cluster" if self._given.target.is_cluster else "its driver to start"
         cluster = place.cluster
         count = "an executor" if cluster.executors == 1 else f"{cluster.executors} executors"
-        return f"{count} with {cluster.cores} cores and {cluster.memory} each on {place.master}"
+        return f"{count} with {counted(cluster.cores, 'core')} and {cluster.memory} each on {place.master}"
 
     def sees(self, folder: Path) -> bool:
         """True if the driver has the server's folder: a pod has only what is mounted there."""
@@ -157,7 +158,7 @@ class DriverProcess:
         await self._ready.wait()
 
     def start(self) -> None:
-        """Begin; returns before the process runs."""
+        """Start; returns before the process runs."""
         if self._life is None:
             self.state = PoolState.STARTING
             self._life = asyncio.create_task(self._live(), name=f"pool-{self.pool}")
@@ -238,6 +239,7 @@ class DriverProcess:
         else:
             launch = self._new_launch()
             await launch.start(warm_up=self._warm_up())
+            self.is_returning = launch.returns
         try:
             return await self._watch(launch)
         finally:

@@ -6,12 +6,13 @@ from collections.abc import Collection
 from typing import Protocol
 
 from headrace.catalog.catalog import Catalog
+from headrace.connectors.checkpoint_bucket import SCHEME
 from headrace.connectors.schema_registry.options import connection
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.pools import DriverProcess
 from headrace.formats.known import registry_of
-from headrace.planner.physical import DecodeRows, EncodeRows, SparkPlan, StoreStep
+from headrace.planner.physical import DecodeRows, EncodeRows, OptimizeEntity, SparkPlan, StoreStep
 from headrace.planner.target import Target
 
 
@@ -54,6 +55,12 @@ def stores_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:
             )
         properties[name] = dict(store.properties)
     return properties
+
+
+def reads_buckets(plan: SparkPlan) -> bool:
+    """Return True if a plan reads checkpoints of other queries in S3."""
+    reading = (step for step in plan.steps if isinstance(step, OptimizeEntity))
+    return any(place.startswith(SCHEME) for step in reading for place in step.checkpoints)
 
 
 def registries_of(plan: SparkPlan, catalog: Catalog) -> dict[str, dict[str, str]]:

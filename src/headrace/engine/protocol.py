@@ -40,7 +40,10 @@ class _Message(BaseModel):
 
 class FunctionLaunch(_Message):
     """Description of a call of a function of a user: the `command` that starts a worker of its `source`, the frame that declares the
-    function there (base64), the type of its result, and how long a call may take."""
+    function there (base64), the type of its result, and how long a call may take.
+
+    With `on_executors`, executors start the workers: the command has the arguments of their Python, to which the folder of the files that
+    they have received is added."""
 
     id: str
     signature: str
@@ -49,10 +52,15 @@ class FunctionLaunch(_Message):
     declaration: str
     result: str
     timeout_ms: int
+    on_executors: bool = False
 
 
 class StartQuery(_Message):
-    """Run a plan. `stores` and `registries` hold the properties (secrets included) of all that the plan names; never logged."""
+    """Run a plan. `stores` and `registries` hold the properties (secrets included) of all that the plan names; never logged.
+
+    `files` are those that executors need for `functions`, by name, in base64. `bucket` is the login of S3 for the checkpoints that the plan
+    reads, which a driver of another pool has not; never logged either.
+    """
 
     type: Literal["start_query"] = "start_query"
     query_id: str
@@ -62,6 +70,8 @@ class StartQuery(_Message):
     stores: dict[str, dict[str, str]] = Field(default_factory=dict, repr=False)
     registries: dict[str, dict[str, str]] = Field(default_factory=dict, repr=False)
     functions: list[FunctionLaunch] = Field(default_factory=list)
+    files: dict[str, str] = Field(default_factory=dict, repr=False)
+    bucket: dict[str, str] = Field(default_factory=dict, repr=False)
     checkpoint_interval_ms: int = 10_000
     planning_timeout_ms: int = 60_000
 
@@ -163,6 +173,26 @@ class PoolSlots(_Message):
     slots: int
     used: int
     requested: int | None = None
+
+
+class TaskTime(BaseModel):
+    """Milliseconds for which tasks occupied slots, and milliseconds of processors that their threads used."""
+
+    model_config = ConfigDict(frozen=True)
+
+    slot_ms: int = 0
+    cpu_ms: int = 0
+
+    def __add__(self, more: TaskTime) -> TaskTime:
+        return TaskTime(slot_ms=self.slot_ms + more.slot_ms, cpu_ms=self.cpu_ms + more.cpu_ms)
+
+
+class PoolTasks(_Message):
+    """The time of a driver's tasks since the last such message, by the query that ran them, readers' queries included; `""` for tasks that
+    no query ran. Sent when there is any: also while a batch runs, and after the query has ended."""
+
+    type: Literal["pool_tasks"] = "pool_tasks"
+    queries: dict[str, TaskTime]
 
 
 class QueryStarted(_Message):
@@ -333,6 +363,7 @@ Message = Annotated[
     | Resumed
     | Refused
     | PoolSlots
+    | PoolTasks
     | QueryStarted
     | QueryWaits
     | QueryProgress

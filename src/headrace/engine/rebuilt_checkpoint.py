@@ -15,6 +15,7 @@ from headrace.connectors.checkpoint_store import CheckpointStore
 from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 from headrace.engine.checkpoint_copy import FIRST_VERSION, IDENTITIES, place_checkpoint
 from headrace.planner.branches import Rebuild
 
@@ -48,7 +49,7 @@ def _change_sources(copy: Path, rebuild: Rebuild) -> None:
     for log in (copy / "offsets").iterdir():
         version, facts, *offsets = log.read_text(encoding="utf-8").splitlines()
         if version != _LOG_VERSION or len(offsets) != rebuild.old_sources:
-            raise _differs(f"{len(offsets)} sources, expected {rebuild.old_sources}")
+            raise _differs(f"{counted(len(offsets), 'source')}, expected {rebuild.old_sources}")
         moved = [_VOID if place is None else offsets[place] for place in rebuild.sources]
         for offset, place, entity in zip(moved, rebuild.sources, rebuild.entities, strict=True):
             if place is not None and offset != _VOID and set(json.loads(offset)) - {entity}:
@@ -67,7 +68,7 @@ def _change_sources(copy: Path, rebuild: Rebuild) -> None:
 def _change_operators(state: Path, version: int, rebuild: Rebuild) -> None:
     present = {path.name for path in state.iterdir()} if state.is_dir() else set()
     if present != set(map(str, range(rebuild.old_operators))):
-        raise _differs(f"{len(present)} operators with state, expected {rebuild.old_operators}")
+        raise _differs(f"{counted(len(present), 'operator')} with state, expected {rebuild.old_operators}")
     for number in range(max(rebuild.operators, rebuild.old_operators)):
         folder = state / str(number)
         if number in rebuild.kept_operators:

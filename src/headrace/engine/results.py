@@ -15,6 +15,8 @@ from headrace.core.sqlstate import SqlState
 
 log = structlog.get_logger()
 
+_JOINED_ROWS_MAX = 1000
+
 
 class ResultChannel:
     """A bounded queue of row batches with a beginning (`started`) and an end (`finish` by the producer, `close` by the reader).
@@ -64,11 +66,21 @@ class ResultChannel:
         if self._over:
             return False
         if rows.cells:
-            self._batches.append(rows)
+            self._add(rows)
             self._held += len(rows.cells)
             self._readable.set()
         self._started.set()
         return True
+
+    def _add(self, rows: LiveRows) -> None:
+        """Queue rows, together with those that wait already: PRINT puts one after the other, and each batch costs its reader time."""
+        last = self._batches[-1] if self._batches else None
+        if last is None or len(last.cells) + len(rows.cells) > _JOINED_ROWS_MAX:
+            self._batches.append(LiveRows([*rows.cells], rows.kinds and [*rows.kinds]))
+        else:
+            last.cells.extend(rows.cells)
+            if last.kinds is not None:
+                last.kinds.extend(rows.kinds or ())
 
     def mark_started(self) -> None:
         """Release `started`: the query runs."""

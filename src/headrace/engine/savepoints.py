@@ -26,7 +26,7 @@ from headrace.engine.checkpoint_copy import (
     PARTS,
     VIEWS,
     Border,
-    Folder,
+    Continuation,
     copy_failure,
     copy_whole,
     place_parts,
@@ -142,18 +142,16 @@ class Savepoints:
         files = {name: (size, digest) for name, (size, digest) in content.pop("files").items()}
         return Manifest(files=files, **content)
 
-    def restore(
-        self, identifier: str, checkpoint: CheckpointStore, folders: Mapping[Folder, Folder]
-    ) -> Manifest:
-        """Let a new query continue from a savepoint, part by part as in `folders` (see `Continuation`). Raises as `manifest` does, and
-        UserError XX001 with the name of a changed file."""
+    def restore(self, identifier: str, checkpoint: CheckpointStore, continuation: Continuation) -> Manifest:
+        """Let a new query continue from a savepoint, part by part. Raises as `manifest` does, and UserError XX001 with
+        the name of a changed file."""
         manifest, copy = self.manifest(identifier), self._folder / identifier / _CHECKPOINT
         try:
             present = digests(copy)
             for name in sorted(manifest.files.keys() | present.keys()):
                 if manifest.files.get(name) != present.get(name):
                     raise _damaged(identifier, name)
-            place_parts(copy, checkpoint, folders)
+            place_parts(copy, checkpoint, continuation)
         except OSError as error:
             raise copy_failure(error) from error
         return manifest

@@ -57,12 +57,9 @@ class StoreHealth:
         test = self._tests.get(store.name)
         return test if test is not None and test.ended_at >= store.updated_at else None
 
-    def problem(self, name: str) -> str | None:
+    def problem(self, store: StoreFacts) -> str | None:
         """Return why the last test of a store failed; None if it did not."""
-        if name not in self._tests or self._tests[name].message is None:
-            return None
-        store = self._catalog.store(name)
-        test = self.last(store) if store is not None else None
+        test = self.last(store)
         return test.message if test is not None else None
 
     def measured(self, name: str, test: Callable[[], None]) -> None:

@@ -127,7 +127,7 @@ class Supervisor:
         self._stopping = False
 
     def start(self) -> None:
-        """Begin to reconcile."""
+        """Start to reconcile."""
         self._loop = asyncio.create_task(self._reconcile_always(), name="supervisor")
 
     async def stop(self) -> None:
@@ -184,9 +184,13 @@ class Supervisor:
             driver.slots if driver is not None else None,
             driver.awaited if driver is not None else None,
             self._queued_text(query) if query.actual_state is QueryState.QUEUED else None,
-            self._store_health.problem,
+            self._failed_test,
         )
         return findings(subject)
+
+    def _failed_test(self, store: str) -> str | None:
+        facts = self._catalog.store(store)
+        return self._store_health.problem(facts) if facts is not None else None
 
     def finding_since(self, query_id: str, code: str) -> datetime.datetime | None:
         """Return when the batches of a query first had a finding that they still have."""
@@ -206,6 +210,10 @@ class Supervisor:
         """Return the driver that runs a query; None if none does."""
         record = self._records.get(query_id)
         return self._pools.find(record.run.pool) if record is not None and record.run is not None else None
+
+    def knows(self, query_id: str) -> bool:
+        """True of a continuous query that this server has run, or will."""
+        return query_id in self._records
 
     def forget(self, query_id: str) -> None:
         """Forget a query that will never run again."""
@@ -581,7 +589,8 @@ class Supervisor:
                 raise
 
     def _start_message(self, query: Query) -> StartQuery:
-        plan = placed_on(SparkPlan.from_json(query.plan), self._pools.target(query.compute_pool))
+        target = self._pools.target(query.compute_pool)
+        plan = placed_on(SparkPlan.from_json(query.plan), target)
         return StartQuery(
             query_id=query.id,
             generation=query.generation,
@@ -589,7 +598,8 @@ class Supervisor:
             checkpoint=self._checkpoints.store(query).uri,
             stores=stores_of(plan, self._catalog),
             registries=registries_of(plan, self._catalog),
-            functions=self._functions.launches(plan.functions, f"role {query.owner}"),
+            functions=self._functions.launches(plan.functions, f"role {query.owner}", target),
+            files=self._functions.files(plan.functions, target),
             checkpoint_interval_ms=self._settings.checkpoint_interval_ms,
             planning_timeout_ms=self._settings.planning_timeout_ms,
         )

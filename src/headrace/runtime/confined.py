@@ -36,10 +36,11 @@ _OPEN_FILES_MAX = 256
 _ENVIRONMENT = {"LANG": "C.UTF-8", "TZ": "UTC", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 # Classic BPF: `seccomp_data` holds the number of the call at 0, the architecture at 4 and the arguments from 16 on.
-_LOAD, _EQUAL, _GREATER, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _GREATER, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
-_ALLOW, _KILL, _REFUSE, _UNKNOWN = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
-"""Answers: go on, end the process, EPERM and ENOSYS."""
+_ALLOW, _KILL, _REFUSE, _UNKNOWN, _NOTIFY = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026, 0x7FC00000
+"""Answers: go on, end the process, EPERM, ENOSYS, and what the holder of the listener answers."""
+_SECCOMP_CALL, _SET_FILTER, _NEW_LISTENER = {"x86_64": 317, "aarch64": 277}, 1, 8
 _CLONE_THREAD = 0x00010000
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _LAST_KNOWN_CALL = 451
@@ -72,17 +73,24 @@ _OF_CONNECTIONS = ("sendto", "sendmsg", "recvfrom", "recvmsg")
 """What a process may call that is passed connected sockets."""
 _OPENING, _MSG_FASTOPEN = (((44, 206), 3), ((46, 211), 2)), 0x20000000
 """`sendto` and `sendmsg` with the places of their flags, and the flag by which they open a connection."""
+_SOCKET, _SOCKETPAIR, _CONNECT = (41, 198), (53, 199), (42, 203)
+_SUPERVISED_CALLS = ("socket", "socketpair", "connect")
+_UNIX, _IP_4, _IP_6, _STREAM, _TYPE_BITS, _TCP = 1, 2, 10, 1, 0xF, 6
+
+PASSED, SUPERVISED = "passed", "supervised"
+"""Networks of a process, which has none without one of them. It is passed connected sockets and opens none; or it has sockets of its own
+for TCP, and each `connect` waits for the holder of the listener, which connects the socket or refuses."""
 
 
 class NotConfined(OSError):  # noqa: N818 - names what the process is
     """The kernel does not offer what confines a process."""
 
 
-def confine(*, read: Sequence[str], memory_mb: int, uses_connections: bool = False) -> None:
+def confine(*, read: Sequence[str], memory_mb: int, network: str | None = None) -> int | None:
     """Confine this process and what it becomes. Raises NotConfined, after which nothing may be run.
 
-    `read` are the files and folders that it may read and execute. `memory_mb` limits the memory that only it uses. `uses_connections`: it
-    may use connected sockets that it is passed, and still opens none.
+    `read` are the files and folders that it may read and execute. `memory_mb` limits the memory that only it uses. `network` is PASSED,
+    SUPERVISED or None. Returns the descriptor of the listener of a supervised network, which the process must not keep.
     """
     if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise NotConfined(ctypes.get_errno(), "no_new_privs is not supported")
@@ -97,7 +105,7 @@ def confine(*, read: Sequence[str], memory_mb: int, uses_connections: bool = Fal
     ):
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
     _restrict_files(read)
-    _restrict_calls(uses_connections=uses_connections)
+    return _restrict_calls(network)
 
 
 def landlock_version() -> int:
@@ -143,18 +151,25 @@ def _restrict_files(read: Sequence[str]) -> None:
     os.close(rules)
 
 
-def _restrict_calls(*, uses_connections: bool) -> None:
-    known = _ARCHITECTURES.get(platform.machine())
+def _restrict_calls(network: str | None) -> int | None:
+    machine = platform.machine()
+    known = _ARCHITECTURES.get(machine)
     if known is None:
-        raise NotConfined(0, f"the numbers of the system calls of {platform.machine()} are not known")
-    program = b"".join(_program(*known, uses_connections=uses_connections))
+        raise NotConfined(0, f"the numbers of the system calls of {machine} are not known")
+    program = b"".join(_program(*known, network=network))
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
+    if network == SUPERVISED:
+        listener: int = _LIBC.syscall(_SECCOMP_CALL[machine], _SET_FILTER, _NEW_LISTENER, header)
+        if listener < 0:
+            raise NotConfined(ctypes.get_errno(), "seccomp refuses the filter with a listener")
+        return listener
     if _LIBC.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0):
         raise NotConfined(ctypes.get_errno(), "seccomp refuses the filter")
+    return None
 
 
-def _program(architecture: int, column: int, *, uses_connections: bool) -> Iterator[bytes]:
+def _program(architecture: int, column: int, *, network: str | None) -> Iterator[bytes]:
     """Yield the instructions of the filter: code, how many to skip if true and if not, operand."""
     yield _step(_LOAD, _ARCHITECTURE)
     yield _step(_EQUAL, architecture, 1, 0)
@@ -166,11 +181,16 @@ def _program(architecture: int, column: int, *, uses_connections: bool) -> Itera
     # The flags of clone3 are in memory, where a filter cannot read: the C library falls back to clone.
     yield _step(_EQUAL, _CLONE3[column], 0, 1)
     yield _step(_RETURN, _UNKNOWN)
+    judged = {PASSED: _OF_CONNECTIONS, SUPERVISED: (*_OF_CONNECTIONS, *_SUPERVISED_CALLS)}.get(
+        network or "", ()
+    )
     for entry in _REFUSED.replace("\n", " ").split(","):
         name, number = entry.split()[0], entry.split()[1 + column]
-        if number != "-" and not (uses_connections and name in _OF_CONNECTIONS):
+        if number != "-" and name not in judged:
             yield _step(_EQUAL, int(number), 0, 1)
             yield _step(_RETURN, _REFUSE)
+    if network == SUPERVISED:
+        yield from _supervised(column)
     for numbers, flags in _OPENING:
         yield _step(_EQUAL, numbers[column], 0, 4)
         yield _step(_LOAD, _FIRST_ARGUMENT + 8 * flags)
@@ -202,17 +222,45 @@ def _program(architecture: int, column: int, *, uses_connections: bool) -> Itera
     yield _step(_RETURN, _ALLOW)
 
 
+def _supervised(column: int) -> Iterator[bytes]:
+    """Yield the instructions for the sockets of a supervised network."""
+    yield _step(_EQUAL, _CONNECT[column], 0, 1)
+    yield _step(_RETURN, _NOTIFY)
+    # TCP by its own protocol: a socket for SCTP connects by an option, one for datagrams needs no connect.
+    yield _step(_EQUAL, _SOCKET[column], 0, 11)
+    yield _step(_LOAD, _FIRST_ARGUMENT)
+    yield _step(_EQUAL, _IP_4, 1, 0)
+    yield _step(_EQUAL, _IP_6, 0, 6)
+    yield _step(_LOAD, _FIRST_ARGUMENT + 8)
+    yield _step(_AND, _TYPE_BITS)
+    yield _step(_EQUAL, _STREAM, 0, 3)
+    yield _step(_LOAD, _FIRST_ARGUMENT + 16)
+    yield _step(_EQUAL, 0, 2, 0)
+    yield _step(_EQUAL, _TCP, 1, 0)
+    yield _step(_RETURN, _REFUSE)
+    yield _step(_RETURN, _ALLOW)
+    # A JVM closes sockets by a pair, both ends of which it has itself; a pair for datagrams could send to other sockets.
+    yield _step(_EQUAL, _SOCKETPAIR[column], 0, 7)
+    yield _step(_LOAD, _FIRST_ARGUMENT)
+    yield _step(_EQUAL, _UNIX, 0, 3)
+    yield _step(_LOAD, _FIRST_ARGUMENT + 8)
+    yield _step(_AND, _TYPE_BITS)
+    yield _step(_EQUAL, _STREAM, 1, 0)
+    yield _step(_RETURN, _REFUSE)
+    yield _step(_RETURN, _ALLOW)
+
+
 def _step(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("HBBI", code, if_true, if_false, operand)
 
 
-def _connected(proxy: str, destinations: object) -> int:
-    """Return the descriptor of a connection to the proxy, which the command inherits."""
+def _connected(proxy: str, launch: object) -> socket.socket:
+    """Return a connection to the proxy, which the command inherits, after the first packet, which describes the process."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection.connect(proxy)
-    connection.send(json.dumps(destinations).encode())
+    connection.send(json.dumps(launch).encode())
     connection.set_inheritable(True)
-    return connection.detach()
+    return connection
 
 
 def main(settings: dict[str, object]) -> None:
@@ -220,14 +268,21 @@ def main(settings: dict[str, object]) -> None:
     command = [str(part) for part in settings["command"]]  # type: ignore[attr-defined]
     if settings["confined"]:
         os.chdir("/")
-        proxy = settings.get("proxy")
+        proxy, network = settings.get("proxy"), settings.get("network")
+        connection = None
         if proxy is not None:
-            command.append(str(_connected(str(proxy), settings["destinations"])))
-        confine(
+            launch = {"destinations": settings["destinations"], "supervised": network == SUPERVISED}
+            connection = _connected(str(proxy), launch)
+            command.append(str(connection.fileno()))
+        listener = confine(
             read=[str(path) for path in settings["read"]],  # type: ignore[attr-defined]
             memory_mb=int(str(settings["memory_mb"])),
-            uses_connections=proxy is not None,
+            network=None if network is None else str(network),
         )
+        if listener is not None and connection is not None:
+            socket.send_fds(connection, [b"{}"], [listener])
+            # Who holds it answers for the kernel.
+            os.close(listener)
     os.execve(command[0], command, _ENVIRONMENT)  # noqa: S606 - what the server put together
 
 

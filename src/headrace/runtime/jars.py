@@ -24,6 +24,7 @@ import structlog
 
 from headrace.core.errors import ExternalError, HeadraceError, InternalError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 from headrace.runtime.paths import cache_dir
 
 SPARK = "spark"
@@ -203,7 +204,7 @@ def main(arguments: list[str]) -> int:
         try:
             absent = missing(group)
             if absent:
-                print(f"headrace: fetching {len(absent)} jars for {group}", flush=True)
+                print(f"headrace: fetching {counted(len(absent), 'jar')} for {group}", flush=True)
                 fetch(absent)
         except HeadraceError as error:
             print(f"headrace: {error.text()}", file=sys.stderr)

@@ -26,8 +26,10 @@ from headrace.core.sqlstate import SqlState
 from headrace.runtime.guard import guarded
 from headrace.runtime.jars import KAFKA_BROKER, jars
 from headrace.runtime.java import further_java_options, java_command, refuse_java_options
+from headrace.runtime.ports import free_port
 
-_START_TIMEOUT_S = 90.0
+_START_TIMEOUT_S = 300.0
+"""A broker starts in 5 s on an idle core, and took over 90 s on one that twenty processes shared. One that ends is noticed at once."""
 _STOP_GRACE_S = 20.0
 _LOG_TAIL_BYTES = 2000
 _NODE_ID = 1
@@ -112,13 +114,9 @@ class KafkaBroker:
             return self
         self.stop()
         self._folder.mkdir(parents=True, exist_ok=True)
-        port = self._port
         self._configure()
         if not (self._folder / "data" / "meta.properties").is_file():
             self._format()
-            # Formatting takes seconds, in which another program may have taken a port that nobody knows yet.
-            self._port = port
-            self._configure()
         self._process = self._spawn(["kafka.Kafka", str(self._folder / "server.properties")])
         try:
             self._wait_until_it_answers()
@@ -151,12 +149,12 @@ class KafkaBroker:
 
     def _configure(self) -> None:
         remembered = self._folder / "ports"
-        last = [int(word) for word in remembered.read_text().split()] if remembered.is_file() else [0, 0]
+        last = [int(word) for word in remembered.read_text().split()] if remembered.is_file() else []
         # Both are held until both are chosen, so that they differ.
         with ExitStack() as held:
             # Once it has one it keeps it, since clients know it.
-            self._port = _hold_port(held, [self._port] if self._port else [last[0], 0])
-            controller_port = _hold_port(held, [last[1], 0])
+            self._port = _hold_port(held, [self._port] if self._port else [*last[:1], free_port()])
+            controller_port = _hold_port(held, [*last[1:], free_port()])
         remembered.write_text(f"{self._port} {controller_port}\n", encoding="utf-8")
         (self._folder / "log4j2.properties").write_text(_LOG_CONFIGURATION, encoding="utf-8")
         properties = _PROPERTIES.format(
@@ -206,7 +204,7 @@ class KafkaBroker:
         client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         while True:
             try:
-                if client.list_topics(timeout=1).brokers:
+                if client.list_topics(timeout=5).brokers:
                     return
             except KafkaException:
                 self._check_start(deadline)
@@ -232,7 +230,7 @@ class KafkaBroker:
 
 
 def _hold_port(held: ExitStack, choices: Sequence[int]) -> int:
-    """Return the first of `choices` that can be bound (0: any), bound until `held` closes."""
+    """Return the first of `choices` that can be bound, bound until `held` closes."""
     for port in choices:
         probe = held.enter_context(socket.socket())
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

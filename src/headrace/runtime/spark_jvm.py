@@ -24,7 +24,7 @@ from headrace.runtime.java import java_runtime, refuse_java_options, spark_java
 from headrace.runtime.paths import cache_dir
 
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
-_START_TIMEOUT_S = 120.0
+_START_TIMEOUT_S = 300.0
 _ARCHIVE_TIMEOUT_S = 600
 _ARCHIVES_KEPT = 3
 _STARTED: list[subprocess.Popen[bytes]] = []

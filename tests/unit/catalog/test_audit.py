@@ -122,7 +122,9 @@ def test_a_full_queue_reports_the_number_of_lost_events_and_loses_no_statement(
     assert not catalog.audit.is_full
     events = [(entry.event, entry.detail) for _, entry in catalog.audit.read(10)]
     assert [event for event, _ in events] == [Event.REQUEST, Event.REQUEST, Event.STATEMENT, Event.LOST]
-    assert events[-1][1] == "2 refusals were lost: they came faster than they could be written"
+    assert (
+        events[-1][1] == "2 refusals could not be recorded, since they came faster than they could be written"
+    )
 
 
 def test_what_could_not_be_written_waits(place: Place, catalog: Catalog) -> None:

@@ -212,7 +212,7 @@ def test_a_catalog_with_secrets_is_refused_without_the_key_that_opens_them(
         key.unlink()
         if wrong is not None:
             key.write_bytes(wrong)
-        with pytest.raises(UserError, match=r"decrypts none of its \d secrets") as refusal:
+        with pytest.raises(UserError, match=r"decrypts none of its secrets") as refusal:
             place.open()
         assert "Restore catalog.key" in (refusal.value.hint or "")
     assert not key.exists(), "no new key takes the place of one that was lost"

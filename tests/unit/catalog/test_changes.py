@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.catalog.access import Grant, Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.changes import CHANGE_KINDS, Action, Change, changes
@@ -74,7 +75,7 @@ async def test_a_commit_wakes_and_a_read_does_not(catalog: Catalog) -> None:
         await asyncio.sleep(0)
         assert not woken.is_set()
         await asyncio.to_thread(catalog.create_database, "a", "sysadmin")
-        await asyncio.wait_for(woken.wait(), 60)
+        await asyncio.wait_for(woken.wait(), PATIENCE_S)
     woken.clear()
     catalog.create_database("b", "sysadmin")
     await asyncio.sleep(0.01)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
+from harness.patience import until
 from harness.postgresql import PostgresServer
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.keys import GivenKeys
@@ -69,15 +70,6 @@ def servers(
     servers.close()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for at most ten seconds."""
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("in vain")
-
-
 def test_one_server_leads_and_the_others_know_its_address(servers: Servers) -> None:
     first, second = servers.lease("a"), servers.lease("b")
     assert first.try_claim()
@@ -113,7 +105,7 @@ def test_a_paused_leader_that_comes_back_writes_nothing(servers: Servers) -> Non
     theirs.create_database("before", "sysadmin")
     servers.expire()
     # It holds its lock: the first look ends its connection.
-    until(second.try_claim)
+    until(second.try_claim, "the other server to lead")
     ours = servers.catalog(second)
     ours.create_database("during", "sysadmin")
     for _ in range(2):
@@ -136,7 +128,7 @@ def test_a_leader_that_was_paused_within_a_transaction_does_not_finish_it(server
         with theirs.transaction():
             theirs.create_database("same", "sysadmin")
             servers.expire()
-            until(second.try_claim)
+            until(second.try_claim, "the other server to lead")
             servers.catalog(second).create_database("same", "sysadmin")
 
     with pytest.raises(ExternalError) as failure:
@@ -153,9 +145,9 @@ def test_a_renewal_notices_that_another_server_leads(servers: Servers) -> None:
     first, second = servers.lease("a"), servers.lease("b")
     assert first.try_claim()
     servers.expire()
-    until(second.try_claim)
+    until(second.try_claim, "the other server to lead")
     first.keep()
-    until(lambda: first.is_lost)
+    until(lambda: first.is_lost, "the renewal")
     assert first.leader == Leader(2, "http://b:8080")
     assert not second.is_lost
 
@@ -167,7 +159,7 @@ def test_a_leader_whose_connection_is_cut_goes_on_with_its_epoch(servers: Server
     before = first.deadline
     first.keep()
     servers.cut(first)
-    until(lambda: first.deadline > before)
+    until(lambda: first.deadline > before, "a renewal")
     assert not second.try_claim()
     catalog.create_database("d", "sysadmin")
     assert first.epoch == 1

@@ -18,6 +18,7 @@ from sqlalchemy import column, insert, table, update
 from sqlalchemy.exc import DBAPIError
 from structlog.testing import capture_logs
 
+from harness.patience import PATIENCE_S
 from headrace.catalog import identity, tables, upgrade
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.keys import GivenKeys
@@ -170,10 +171,9 @@ async def test_it_reads_the_catalog_that_the_leader_writes(pair: Pair) -> None:
         assert (await run("USE DATABASE shop"))["sqlState"] == "00000"
         assert "Plan" in str((await run("EXPLAIN SELECT name FROM deltastream.sys.stores"))["metadata"])
         pair.catalog.create_database("later", "sysadmin")
-        for _ in range(1000):
-            if len(answer := (await run("LIST DATABASES"))["data"]) == 2:
-                break
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(PATIENCE_S):
+            while len(answer := (await run("LIST DATABASES"))["data"]) != 2:
+                await asyncio.sleep(0.01)
         assert [row[0] for row in answer] == ["later", "shop"]
     assert pair.catalog.query(query) is not None
 
@@ -340,11 +340,9 @@ async def test_a_catalog_that_another_release_has_upgraded_is_not_read(
         # The state is read again when the catalog has its revision again.
         for version, state in (("later", "57015"), (revision, "00000")):
             change(version)
-            for _ in range(1000):
-                if (answer := await run("LIST DATABASES"))["sqlState"] == state:
-                    break
-                await asyncio.sleep(0.01)
-            assert answer["sqlState"] == state
+            async with asyncio.timeout(PATIENCE_S):
+                while (await run("LIST DATABASES"))["sqlState"] != state:
+                    await asyncio.sleep(0.01)
 
 
 async def test_its_users_are_those_of_the_leader(pair: Pair) -> None:
@@ -355,12 +353,9 @@ async def test_its_users_are_those_of_the_leader(pair: Pair) -> None:
         pair.catalog.ensure_administrator("later-token")
         for token, expected in (("later-token", 200), ("good-token", 403)):
             headers = {"Authorization": f"Bearer {token}"}
-            for _ in range(1000):
-                answer = await http.get("/v2/version", headers=headers)
-                if answer.status_code == expected:
-                    break
-                await asyncio.sleep(0.01)
-            assert answer.status_code == expected
+            async with asyncio.timeout(PATIENCE_S):
+                while (await http.get("/v2/version", headers=headers)).status_code != expected:
+                    await asyncio.sleep(0.01)
 
 
 async def _refusal(settings: Settings, lease: Lease) -> HeadraceError:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import helm_python
 import kubernetes_validate
 import pytest
@@ -13,36 +10,13 @@ import yaml
 from headrace import __version__
 from headrace.core.settings import SECRETS, Settings
 from headrace.engine.kubernetes.pods import labels
+from headrace.engine.outliving import outlives_s
+from headrace.engine.pool_properties import Cluster, Place
+from headrace.engine.sizes import Resources
+from tests.unit.deploy.chart import ALL, DEPLOY, PODS, Manifest, manifests
 
-DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 API_VERSIONS = ("1.27", "1.37")
-PODS = {"kubernetes": {"enabled": True}}
-ALL = {
-    **PODS,
-    "disruptionBudget": {"driversMinAvailable": 1},
-    "image": {"pullSecrets": [{"name": "pull"}]},
-    "secretName": "headrace",
-    "tlsSecretName": "headrace-tls",
-    "service": {"postgresPort": 5432},
-    "settings": {"HEADRACE_EGRESS_ALLOWED": "private"},
-    "allowedHosts": ["data.example.com"],
-    "data": {"storageClassName": "fast"},
-    "nodeSelector": {"disk": "ssd"},
-    "tolerations": [{"key": "data", "operator": "Exists"}],
-    "podAnnotations": {"a": "b"},
-}
-
 OWN_POD = ("POD_NAME", "POD_UID")
-
-Manifest = dict[str, Any]
-
-
-def manifests(values: Manifest, name: str = "demo") -> dict[tuple[str, str], Manifest]:
-    """Return the rendered manifests by kind and name."""
-    with helm_python.Chart.load(str(DEPLOY / "helm" / "headrace")) as chart:
-        texts = chart.render(values, name=name, namespace="prod")
-    documents = [document for text in texts.values() for document in yaml.safe_load_all(text) if document]
-    return {(document["kind"], document["metadata"]["name"]): document for document in documents}
 
 
 @pytest.mark.parametrize("values", [{}, PODS, ALL], ids=["defaults", "pods", "all"])
@@ -120,6 +94,11 @@ def test_pools_on_kubernetes_have_what_the_launcher_uses() -> None:
     assert ("PersistentVolumeClaim", settings.kubernetes_claim) in rendered
     assert ("ServiceAccount", settings.kubernetes_service_account) in rendered
     assert settings.checkpoint_folders == ("/mnt/headrace",)
+    # The server finds its StatefulSet by its own pod, which it may read: drivers outlive the pod, and are deleted with the release.
+    assert settings.kubernetes_owner == "$(POD_NAME)/$(POD_UID)"
+    assert settings.driver_orphan_s == 300
+    drivers = Resources(1024, Place("k8s://in-cluster", "/mnt/headrace", Cluster(1, 1, "1g")))
+    assert outlives_s(settings, drivers) == 300
     # Nobody reads a secret, or reaches beyond the namespace.
     assert not [kind for kind, _ in rendered if kind.startswith("Cluster")]
     rules = [rule for (kind, _), each in rendered.items() if kind == "Role" for rule in each["rules"]]

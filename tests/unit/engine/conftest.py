@@ -75,7 +75,6 @@ class Bench:
             reconcile_interval_ms=50,
             restart_backoff_ms=100,
             restart_backoff_max_ms=1000,
-            stop_timeout_ms=500,
             result_channel_rows_max=30,
             interactive_queries_max=2,
         )
@@ -84,6 +83,12 @@ class Bench:
     def new_engine(self) -> Engine:
         command = (sys.executable, str(FAKE_DRIVER), "--journal", str(self.journal_file))
         return Engine(self.catalog, self.settings, driver_command=command)
+
+    def configure(self, **changed: object) -> None:
+        """Replace the engine, which has not been started, with one of other settings."""
+        self.engine.views.close()
+        self.settings = self.settings.model_copy(update=changed)
+        self.engine = self.new_engine()
 
     def relation(self, name: str) -> Relation:
         """Return a new stream."""

@@ -1,6 +1,6 @@
 """A driver process without Spark: it uses the real protocol, and the name of a query's first entity selects its behaviour.
 
-`runs`; `late` (its rows are); `large` (its state is);
+`runs`; `late` (its rows are); `large` (its state is); `busy` (reports the time of its tasks, and of a reader's);
 `user`, `external`, `internal` (fails with that domain); `once` (fails external, runs from its second
 start on); `idle` (reports a trigger without rows, then fails with domain `user`); `ends` (ends without an error);
 `waits` (for its store, until there is a file `answers`); `races` (fails in its first generation just as it is stopped);
@@ -150,6 +150,9 @@ class FakeDriver:
                     done |= {"state_bytes": 2**20, "state_file_bytes": 2**20}
                 if what == "late":
                     done |= {"input_rows": 500, "late_rows": 490, "watermark_ms": 4102444800000}
+                if what == "busy":
+                    times = {query: {"slot_ms": 1500, "cpu_ms": 700}, "reader": {"slot_ms": 300, "cpu_ms": 1}}
+                    self.send("pool_tasks", queries=times)
                 self.send("query_progress", query_id=query, batch_id=batch, **done)
 
     def ask(self, kind: str, payload: bytes, **fields: object) -> Message:

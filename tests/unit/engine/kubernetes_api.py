@@ -1,11 +1,11 @@
 """A stand-in for the API of Kubernetes over TLS: validates each object by the schemas of the API, and answers in its shapes.
 
-The answers have the fields that the API documents for 1.37; no kube-apiserver was at hand to compare them with (see ADR 93). What a
-kubelet would do, tests do: they change the status of pods.
+`make prove` runs its tests at a kube-apiserver too. What a scheduler and a kubelet would do, tests do: they change the status of pods.
 """
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import ssl
@@ -26,6 +26,7 @@ Manifest = dict[str, Any]
 VERSION = "1.37"
 TOKEN = "token-of-the-server"
 NAMESPACE = "data"
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 class StandInApi:
@@ -36,12 +37,14 @@ class StandInApi:
         self.logs: dict[str, str] = {}
         self.requests: list[str] = []
         self.is_allowed = True
-        self.deletes_at_once = True
         self.refusal: tuple[int, str] | None = None
         self.changed = threading.Condition()
         self._events: list[Manifest] = []
         """What watchers of pods get, in order. The resource version of an object is the number of its event."""
         self.closed = False
+        self.name = NAMESPACE
+        self.driver_account = "default"
+        self.stateful_set_uid = "77aa"
         self.certificate = certificate
         api = self
 
@@ -130,6 +133,24 @@ class StandInApi:
         )
         return file
 
+    def create_pod(self, pod: Manifest) -> Manifest:
+        """Create a pod."""
+        code, created = self.handle("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", pod)
+        assert code == 201, created
+        assert isinstance(created, dict)
+        return created
+
+    def token(self, _pod: Manifest) -> str:
+        """Return the token of a pod's service account."""
+        return TOKEN
+
+    def bind(self, pod: str) -> None:
+        """Place a pod on a node, as a scheduler does. Without a node, it has no processes that its deletion waits for."""
+        with self.changed:
+            placed = self.objects["pods"][pod]
+            placed["spec"] = {**placed["spec"], "nodeName": "node"}
+            self._report("MODIFIED", placed)
+
     def set_status(self, pod: str, status: Manifest) -> None:
         """Change the status of a pod, as a scheduler or a kubelet does."""
         with self.changed:
@@ -182,6 +203,8 @@ class StandInApi:
                 except kubernetes_validate.ValidationError as error:
                     return _status(422, str(error))
             match [method, *parts.path.strip("/").split("/")]:
+                case [_, "api", "v1", "namespaces", _, kind, *_] if kind not in self.objects:
+                    return _status(403, f"{kind} is forbidden")
                 case ["POST", "apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"]:
                     return 201, {**(body or {}), "metadata": {}, "status": {"allowed": self.is_allowed}}
                 case ["POST", "api", "v1", "namespaces", namespace, kind]:
@@ -190,8 +213,10 @@ class StandInApi:
                     items = [each for each in self.objects[kind].values() if _selects(parts.query, each)]
                     version = {"resourceVersion": str(len(self._events))}
                     return 200, {"apiVersion": "v1", "kind": "PodList", "metadata": version, "items": items}
-                case ["GET", "api", "v1", "namespaces", namespace, "pods", name, "log"]:
-                    return 200, self.logs.get(name, "")
+                case ["GET", "api", "v1", "namespaces", namespace, "pods", name, "log"] if (
+                    name in self.objects["pods"]
+                ):
+                    return self._log(name)
                 case [_, "api", "v1", "namespaces", namespace, kind, name] if name in self.objects[kind]:
                     current = self.objects[kind][name]
                     if method == "DELETE":
@@ -205,11 +230,16 @@ class StandInApi:
         return _status(405, "the stand-in does not know this request")
 
     def _delete(self, pod: Manifest) -> None:
-        if self.deletes_at_once:
+        if "nodeName" not in pod["spec"] or pod["status"]["phase"] in ("Failed", "Succeeded"):
             self.remove(pod["metadata"]["name"])
         elif "deletionTimestamp" not in pod["metadata"]:
             pod["metadata"]["deletionTimestamp"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             self._report("MODIFIED", pod)
+
+    def _log(self, pod: str) -> tuple[int, Manifest | str]:
+        if "nodeName" not in self.objects["pods"][pod]["spec"]:
+            return _status(400, f"pod {pod} does not have a host assigned")
+        return 200, self.logs.get(pod, "")
 
     def _create(self, namespace: str, kind: str, body: Manifest) -> tuple[int, Manifest]:
         name = body["metadata"]["name"]
@@ -218,11 +248,30 @@ class StandInApi:
         if name in self.objects[kind]:
             return _status(409, f'{kind} "{name}" already exists')
         created = {**body, "metadata": {**body["metadata"], "uid": str(uuid.uuid4()), "resourceVersion": "1"}}
+        if kind == "secrets":
+            texts = created.pop("stringData", {})
+            encoded = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+            created["data"] = {**created.get("data", {}), **encoded}
         if kind == "pods":
+            created["spec"] = _with_account(created["spec"])
             created["status"] = {"phase": "Pending", "qosClass": "Burstable"}
             self._report("ADDED", created)
         self.objects[kind][name] = created
         return 201, created
+
+
+def _with_account(spec: Manifest) -> Manifest:
+    """Return the spec of a pod with the volume that contains the token of its service account, as the API adds it."""
+    if spec.get("automountServiceAccountToken") is False:
+        return spec
+    mount = {"name": "kube-api-access", "mountPath": ACCOUNT, "readOnly": True}
+    sources = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+    ]
+    containers = [{**each, "volumeMounts": [*each["volumeMounts"], mount]} for each in spec["containers"]]
+    volume = {"name": mount["name"], "projected": {"sources": sources}}
+    return {**spec, "containers": containers, "volumes": [*spec["volumes"], volume]}
 
 
 def _selects(query: str, each: Manifest) -> bool:

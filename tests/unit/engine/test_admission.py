@@ -59,7 +59,7 @@ def test_positions_are_by_the_time_since_which_queries_wait(bench: Bench) -> Non
     assert not queued(first, [first, ending, replace(query, actual_state=S.STOPPED)], limit).is_admitted
     assert position.text == (
         f"the query is at position 2 of 2 in the queue of the compute pool {query.compute_pool!r} with 2 slots, "
-        "which runs 1 queries of at most 2"
+        "which runs 1 query of at most 2"
     )
 
 
@@ -78,7 +78,7 @@ async def test_queries_wait_in_order_and_start_when_others_end_also_after_a_rest
     assert "position 2 of 2" in str(bench.engine.notice(third))
     (finding,) = bench.engine.findings(bench.stored_query(second))
     assert finding.code == "queued"
-    assert "position 1 of 2 in the queue of the compute pool 'default_pool' with 1 slots" in finding.sentence
+    assert "position 1 of 2 in the queue of the compute pool 'default_pool' with 1 slot" in finding.sentence
     await bench.engine.stop()
     bench.engine = bench.new_engine()
     await bench.engine.start()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.checkpoint import write_checkpoint
-from harness.patience import until
+from harness.patience import PATIENCE_S, until
 from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import UserError
 from headrace.engine.checkpoint_copy import Border
@@ -37,13 +37,13 @@ def batch_of(border: Border) -> int:
 
 
 def test_a_query_that_waits_for_rows_is_at_a_border(query: BatchBorder) -> None:
-    assert query.call(batch_of, timeout_s=60) == 2
+    assert query.call(batch_of, timeout_s=PATIENCE_S) == 2
 
 
 def test_work_waits_until_the_batch_is_committed(query: BatchBorder, tmp_path: Path) -> None:
     query.enter(3)
     with ThreadPoolExecutor() as threads:
-        answer = threads.submit(query.call, batch_of, timeout_s=60)
+        answer = threads.submit(query.call, batch_of, timeout_s=PATIENCE_S)
         time.sleep(0.1)
         assert not answer.done()
         commit(tmp_path, 3)
@@ -53,7 +53,7 @@ def test_work_waits_until_the_batch_is_committed(query: BatchBorder, tmp_path: P
 def test_the_next_batch_does_the_work_before_it_begins(query: BatchBorder) -> None:
     query.enter(3)
     with ThreadPoolExecutor() as threads:
-        answer = threads.submit(query.call, batch_of, timeout_s=60)
+        answer = threads.submit(query.call, batch_of, timeout_s=PATIENCE_S)
         until(lambda: bool(query._waiting), "the work to wait")
         query.enter(4)
         assert answer.result() == 3
@@ -64,12 +64,12 @@ def test_the_next_batch_waits_for_work(query: BatchBorder) -> None:
 
     def work(border: Border) -> int:
         entered.set()
-        proceed.wait(60)
+        proceed.wait(PATIENCE_S)
         return border.batch
 
     with ThreadPoolExecutor() as threads:
-        answer = threads.submit(query.call, work, timeout_s=60)
-        entered.wait(60)
+        answer = threads.submit(query.call, work, timeout_s=PATIENCE_S)
+        assert entered.wait(PATIENCE_S)
         following = threads.submit(query.enter, 3)
         time.sleep(0.1)
         assert not following.done()
@@ -81,7 +81,7 @@ def test_the_next_batch_waits_for_work(query: BatchBorder) -> None:
 def test_a_held_query_begins_no_batch_until_it_is_stopped(
     query: BatchBorder, stopping: threading.Event
 ) -> None:
-    query.call(batch_of, timeout_s=60, hold=True)
+    query.call(batch_of, timeout_s=PATIENCE_S, hold=True)
     with ThreadPoolExecutor() as threads:
         following = threads.submit(query.enter, 3)
         time.sleep(0.1)
@@ -91,7 +91,7 @@ def test_a_held_query_begins_no_batch_until_it_is_stopped(
 
 
 def test_a_held_query_continues_when_it_is_released(query: BatchBorder) -> None:
-    query.call(batch_of, timeout_s=60, hold=True)
+    query.call(batch_of, timeout_s=PATIENCE_S, hold=True)
     with ThreadPoolExecutor() as threads:
         following = threads.submit(query.enter, 3)
         time.sleep(0.1)
@@ -105,7 +105,7 @@ def test_an_error_of_the_work_is_the_callers(query: BatchBorder) -> None:
         raise OSError("disk")
 
     with pytest.raises(OSError, match="disk"):
-        query.call(fail, timeout_s=60)
+        query.call(fail, timeout_s=PATIENCE_S)
     query.enter(3)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from harness.checkpoint import write_checkpoint
 from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.marks import is_begun
+from headrace.core.errors import UserError
 from headrace.engine.checkpoint_copy import (
     Border,
     border,
@@ -114,6 +116,30 @@ def test_a_state_that_lacks_a_file_is_not_copied(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"3\.changelog") as caught:
         copy_checkpoint(tmp_path / "q", tmp_path / "copy", 3, PLAN)
     assert "has no file 3.changelog," in copy_failure(caught.value).message
+
+
+def test_a_state_whose_partitions_change_meanwhile_is_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = tmp_path / "q"
+    write_checkpoint(checkpoint, batches=4)
+    # A driver ended before the new state was in the place of the old one.
+    (checkpoint / "state.for.5").mkdir()
+    with pytest.raises(UserError, match="is being divided into other partitions"):
+        copy_checkpoint(checkpoint, tmp_path / "copy", 3, PLAN)
+    with pytest.raises(UserError, match="is being divided into other partitions"):
+        move_copy(LocalFolder(checkpoint), LocalFolder(tmp_path / "moved"), tmp_path)
+    (checkpoint / "state.for.5").rmdir()
+
+    link = os.link
+
+    def linked(source: Path, target: Path) -> None:
+        (checkpoint / "offsets/3").write_text("v1\n{}")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", linked)
+    with pytest.raises(UserError, match="is being divided into other partitions"):
+        copy_checkpoint(checkpoint, tmp_path / "second", 3, PLAN)
 
 
 def test_state_without_a_snapshot_is_all_changes(tmp_path: Path) -> None:

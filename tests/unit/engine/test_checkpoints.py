@@ -61,3 +61,20 @@ def test_a_bucket_whose_pool_has_no_workers_has_no_interactive_queries(tmp_path:
     place = checkpoints(tmp_path / "own", bucket, has_workers=False)
     assert place.temporary("q", "far") == LocalFolder(tmp_path / "own" / "interactive-q")
     assert place.remove_remote_interactive()
+
+
+def test_the_places_of_all_pools_are_listed_without_a_folder_that_was_never_written(tmp_path: Path) -> None:
+    bucket, own = Bucket(LocalFolder(tmp_path / "bucket")), tmp_path / "own"
+    place = checkpoints(own, bucket)
+    assert place.places() == [bucket.uri]
+    own.mkdir()
+    assert place.places() == sorted([str(own), bucket.uri])
+
+
+def test_a_missing_folder_of_a_pool_with_queries_is_listed(tmp_path: Path) -> None:
+    own, mount = tmp_path / "own", LocalFolder(tmp_path / "mount")
+    place = Checkpoints(own, lambda: {"far": mount})
+    assert place.places(["default_pool"]) == []
+    assert place.places(["default_pool", "far"]) == [mount.uri]
+    mount.path.mkdir()
+    assert place.places() == [mount.uri]

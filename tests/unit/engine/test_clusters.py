@@ -35,6 +35,11 @@ def test_a_drivers_address_must_be_one_that_workers_reach(host: str, cause: str)
     assert "HEADRACE_DRIVER_HOST" in refused.value.text()
 
 
+def test_workers_receive_the_ip_address_of_a_host_name() -> None:
+    options = DriverOptions(work_dir=Path(), spark_master="spark://127.0.0.1:7077", driver_host="localhost")
+    assert address(options) == "127.0.0.1"
+
+
 def test_drivers_with_tasks_on_this_machine_stay_on_loopback() -> None:
     for master, host in (("local[2]", "192.0.2.7"), ("spark://127.0.0.1:7077", "127.0.0.1")):
         assert address(DriverOptions(work_dir=Path(), spark_master=master, driver_host=host)) == "127.0.0.1"
@@ -106,7 +111,7 @@ def test_a_short_limit_for_heartbeats_is_looked_at_as_often(
             {"executors": 0, "is_stopped": True},
             SqlState.REMOTE_UNAVAILABLE,
             "the executors that spark://192.0.2.1:7077 starts end at once",
-            "a connection to the driver at 192.0.2.7, the value of HEADRACE_DRIVER_HOST, which each worker must resolve",
+            "a connection to the driver at 192.0.2.7, the value of HEADRACE_DRIVER_HOST, which each worker must reach",
         ),
         *(
             (

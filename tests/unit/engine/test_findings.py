@@ -144,7 +144,7 @@ def test_a_healthy_query_has_none(text: str, batches: list[tuple[float, QueryPro
             WINDOWS,
             [(5.0, progress(**watermarked(10, None)))],
             20.0,
-            "partition 1 of flights has had no record with an event time, and holds the watermark of 2 partitions back",
+            "partition 1 of flights has had no record with an event time, and holds back the watermark of 2 partitions",
             "'source.idle.timeout.millis'",
         ),
         (
@@ -228,6 +228,14 @@ def test_a_healthy_query_has_none(text: str, batches: list[tuple[float, QueryPro
             "Compare the keys",
         ),
         (
+            "no_partner",
+            ROWS,
+            [(5.0, progress(steps=[passed("JOIN ON a = b", 1, 0)]))],
+            20.0,
+            "the join a = b has found no pair among 1 row",
+            "Compare the keys",
+        ),
+        (
             "lag_grows",
             ROWS,
             [
@@ -293,7 +301,7 @@ def test_a_finding_names_its_cause_and_a_remedy(
 
 def test_a_store_whose_last_test_failed() -> None:
     problems = {"broker": "TCP: nothing accepts connections at k:9092.\nHint: Start it."}
-    [away] = findings_of(ROWS, (10.0, progress()), store_problem=problems.get)
+    [away] = findings_of(ROWS, (10.0, progress()), failed_test=problems.get)
     assert (away.code, away.warns) == ("store_away", True)
     assert (
         away.sentence
@@ -315,13 +323,13 @@ def test_a_store_whose_last_test_failed() -> None:
             QueryState.RESTARTING,
             {"message": "k is silent", "sqlstate": "57015"},
             "store_away",
-            "the query is restarted: k is silent",
+            "the query is being restarted: k is silent",
         ),
         (
             QueryState.RESTARTING,
             {"message": "no", "restarts": 3},
             "restarting",
-            "the query is restarted, for the 3. time: no",
+            "the query is being restarted (attempt 3): no",
         ),
         (QueryState.TERMINATED, {}, "terminated", "ended by a user"),
         (
@@ -343,13 +351,13 @@ def test_a_query_that_does_not_run_has_one_finding(
 
 def test_a_query_waits_for_executors_or_for_slots_with_the_numbers() -> None:
     starting = query(QueryState.STARTING)
-    (finding,) = findings_of(ROWS, of=starting, awaited="2 executors with 1 cores and 1g each on spark://m:7")
+    (finding,) = findings_of(ROWS, of=starting, awaited="2 executors with 1 core and 1g each on spark://m:7")
     assert (finding.code, finding.warns) == ("pool_starting", True)
-    assert "waits for 2 executors with 1 cores and 1g each on spark://m:7" in finding.sentence
+    assert "waits for 2 executors with 1 core and 1g each on spark://m:7" in finding.sentence
     assert findings_of(ROWS, of=starting) == []
     (finding,) = findings_of(ROWS, now=31.0, slots=PoolSlots(executors=2, slots=4, used=4))
     assert finding.code == "slots_busy"
-    assert "all 4 slots of its compute pool run tasks" in finding.sentence
+    assert "no slot of its compute pool is free (4 slots)" in finding.sentence
     (finding,) = findings_of(ROWS, now=31.0, slots=PoolSlots(executors=2, slots=4, used=3))
     assert finding.code == "no_batch"
 
@@ -359,7 +367,7 @@ def test_a_query_waits_for_executors_or_for_slots_with_the_numbers() -> None:
     [
         (0, None, "no_executors", "waits for executors: its compute pool has none"),
         (0, 2, "no_executors", "waits for executors: its compute pool has none"),
-        (1, 2, "few_executors", "has 1 of 2, whose 2 slots run 1 tasks"),
+        (1, 2, "few_executors", "has 1 of 2, with 2 slots and 1 running task"),
         (2, 2, None, ""),
         (3, 2, None, ""),
         (1, None, None, ""),

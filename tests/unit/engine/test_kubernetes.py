@@ -1,11 +1,11 @@
-"""Pools on Kubernetes: the launcher against a stand-in for the API, which validates what it gets by the API's schemas."""
+"""Pools on Kubernetes: the launcher against a stand-in for the API, and for `make prove` against a real kube-apiserver."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,115 +16,48 @@ import kubernetes_validate
 import pytest
 from pydantic import SecretStr
 
-from harness.patience import PATIENCE_S
+from harness.kubernetes.namespace import files_of
 from headrace.connectors.checkpoint_bucket import Login
 from headrace.core.errors import ExternalError, UserError
-from headrace.core.settings import Settings
-from headrace.engine import driver_port
 from headrace.engine.driver import kubernetes as driver_settings
-from headrace.engine.driver.connections import Stream, connect_securely
-from headrace.engine.driver.options import DriverOptions
-from headrace.engine.driver_port import DriverPort
+from headrace.engine.driver.options import DriverOptions, Outlive
+from headrace.engine.driver_port import PortIdentity
 from headrace.engine.kubernetes import launch as launching
+from headrace.engine.kubernetes import removal
 from headrace.engine.kubernetes.api import KubernetesApi
 from headrace.engine.kubernetes.launch import PodLaunch
 from headrace.engine.kubernetes.pods import BUCKET_FILE, executor_template, pod_name
 from headrace.engine.pool_properties import Cluster, Place, login
-from headrace.engine.pools import DriverProcess, PoolState
-from headrace.engine.protocol import DRIVER_FAILED, Ready, Shutdown, decode_message, encode_frame
-from headrace.engine.sizes import Resources
+from headrace.engine.pools import PoolState
+from headrace.engine.protocol import DRIVER_FAILED, Shutdown, decode_message, encode_frame
 from headrace.runtime import executor
 from headrace.runtime.java import java_runtime
-from tests.unit.engine.kubernetes_api import NAMESPACE, TOKEN, VERSION, StandInApi
-
-CATALOG, POOL = "a3f1", "Far reports"
-NAME = pod_name(CATALOG, POOL)
-READY = Ready(pid=1, spark_version="4", start_ms=2)
-RUNNING = {"phase": "Running", "containerStatuses": [{"state": {"running": {}}}]}
-
-
-def container(**state: Any) -> dict[str, Any]:
-    """Return the status of a container as the API has it."""
-    return {
-        **{"name": "driver", "image": "headrace:1", "imageID": "", "ready": False, "restartCount": 0},
-        "state": state,
-    }
-
-
-class Cloud:
-    """A server's port and settings, and the stand-in for the API."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.api = StandInApi(*driver_port._create_certificate())
-        self.api.start()
-        self.master = f"k8s://{self.api.url}"
-        self.port = DriverPort("127.0.0.1", 0)
-        self.port.open()
-        self.settings = Settings(
-            data_dir=folder / "data",
-            driver_port=0,
-            driver_server=f"127.0.0.1:{self.port.port}",
-            kubernetes_image="headrace:1",
-            kubernetes_config=self.api.kubeconfig(folder),
-            kubernetes_claim="shared",
-            kubernetes_owner="headrace-0/6f8e",
-            checkpoint_folders=("/mnt/headrace",),
-            restart_backoff_ms=60_000,
-        )
-        self.given = Resources(
-            2000, Place(self.master, "/mnt/headrace/far", Cluster(2, 1, "1g")), worker_python=True
-        )
-        self.ended: list[str] = []
-
-    def launch(self) -> PodLaunch:
-        return PodLaunch(POOL, self.settings, self.given, self.port, catalog=CATALOG)
-
-    def pool(self) -> DriverProcess:
-        return DriverProcess(
-            POOL,
-            self.settings,
-            self.given,
-            on_message=lambda *_: None,
-            on_death=lambda _, reason: self.ended.append(reason),
-            new_launch=self.launch,
-            end_timeout_s=launching.GONE_TIMEOUT_S,
-        )
-
-    async def secret(self) -> dict[str, str]:
-        """Return the files of the driver's secret when it exists."""
-        await until(lambda: self.api.objects["secrets"])
-        [secret] = self.api.objects["secrets"].values()
-        files: dict[str, str] = secret["stringData"]
-        return files
-
-    async def connect(self) -> Stream:
-        """Do what the driver in the pod does: connect by the files of its volume."""
-        folder = self.folder / "mounted"
-        folder.mkdir(exist_ok=True)
-        for name, text in (await self.secret()).items():
-            (folder / name).write_text(text)
-        arguments = self.api.objects["pods"][NAME]["spec"]["containers"][0]["args"]
-        address = arguments[arguments.index("--server") + 1]
-        return await asyncio.to_thread(connect_securely, address, folder)
-
-    async def close(self) -> None:
-        await self.port.close()
-        await asyncio.to_thread(self.api.close)
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.005)
+from tests.unit.engine.cloud import CATALOG, NAME, POOL, READY, Cloud, Kept, container, until
+from tests.unit.engine.kubernetes_api import TOKEN, VERSION, Manifest, StandInApi
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cloud]:
-    monkeypatch.setattr(launching, "POLL_S", 0.01)
-    cloud = Cloud(tmp_path)
+def stand_in() -> Iterator[StandInApi]:
+    identity = PortIdentity.create()
+    api = StandInApi(identity.context(), identity.certificate)
+    api.start()
+    yield api
+    api.close()
+
+
+@pytest.fixture(params=["stand_in", pytest.param("namespace", marks=pytest.mark.prove)])
+async def cloud(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Cloud]:
+    for module in (launching, removal):
+        monkeypatch.setattr(module, "POLL_S", 0.01)
+    cloud = Cloud(request.getfixturevalue(request.param), tmp_path)
     yield cloud
-    await cloud.close()
+    await cloud.port.close()
+
+
+only_the_stand_in = pytest.mark.parametrize("cloud", ["stand_in"], indirect=True)
+"""For tests that never ask the API, or that need answers which a real one gives to other requests."""
 
 
 async def test_a_pool_starts_as_a_pod_and_leaves_nothing(cloud: Cloud) -> None:
@@ -135,7 +68,7 @@ async def test_a_pool_starts_as_a_pod_and_leaves_nothing(cloud: Cloud) -> None:
     await until(lambda: pool.state is PoolState.RUNNING)
 
     pod = cloud.api.objects["pods"][NAME]
-    assert pod["metadata"]["ownerReferences"][0]["uid"] == "6f8e"
+    assert pod["metadata"]["ownerReferences"][0]["uid"] == cloud.owner
     spec, [driver] = pod["spec"], pod["spec"]["containers"]
     assert spec["restartPolicy"] == "Never"
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -152,12 +85,13 @@ async def test_a_pool_starts_as_a_pod_and_leaves_nothing(cloud: Cloud) -> None:
     [volume] = [each for each in spec["volumes"] if each["name"] == "credentials"]
     assert volume["secret"]["secretName"] == secret["metadata"]["name"]
     assert secret["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
-    assert secret["stringData"].keys() == {"token", "server.pem", "spark-secret"}
-    assert not any(text in json.dumps(pod) for text in [*secret["stringData"].values(), TOKEN])
+    files = files_of(secret)
+    assert files.keys() == {"token", "server.pem", "spark-secret"}
+    assert not any(text in json.dumps(pod) for text in [*files.values(), TOKEN])
     # The driver accepts its options.
     options = DriverOptions.model_validate_json(driver["args"][driver["args"].index("--options") + 1])
     assert options.pods is not None
-    assert (options.pods.namespace, options.pods.folder) == (NAMESPACE, "/mnt/headrace")
+    assert (options.pods.namespace, options.pods.folder) == (cloud.api.name, "/mnt/headrace")
     assert options.checkpoints == "/mnt/headrace/far"
 
     ending = asyncio.create_task(pool.stop())
@@ -168,7 +102,7 @@ async def test_a_pool_starts_as_a_pod_and_leaves_nothing(cloud: Cloud) -> None:
     )
     stream.close()
     await ending
-    assert cloud.api.objects == {"pods": {}, "secrets": {}}
+    await cloud.assert_nothing_is_left()
     assert (pool.state, cloud.ended) == (PoolState.STOPPED, [])
 
 
@@ -221,7 +155,7 @@ async def test_a_pod_that_does_not_run_is_an_error_of_the_pool(
     cloud.api.set_status(NAME, status)
     await until(lambda: pool.state is PoolState.ERRORED)
     assert (pool.message, cloud.ended) == (reason, [reason])
-    assert cloud.api.objects["pods"] == {}
+    await cloud.assert_nothing_is_left()
     await pool.stop()
 
 
@@ -231,22 +165,18 @@ async def test_the_drivers_own_reason_and_that_of_its_executors_are_reported(clo
     await cloud.secret()
     options = json.loads(cloud.api.objects["pods"][NAME]["spec"]["containers"][0]["args"][-1])
     template = executor_template(DriverOptions.model_validate(options).pods)  # type: ignore[arg-type]
-    executor = {
-        **template,
-        "metadata": {**template["metadata"], "name": "e-1", "uid": "u"},
-        "status": UNSCHEDULABLE,
-    }
-    cloud.api.objects["pods"]["e-1"] = executor
-    lists = f"GET /api/v1/namespaces/{NAMESPACE}/pods"
-    await until(lambda: cloud.api.requests.count(lists) > 1)
-    cloud.api.logs[NAME] = f"noise\nERROR {DRIVER_FAILED}0 of 2 executors have started. Look.\n"
+    cloud.api.create_pod({**template, "metadata": {**template["metadata"], "name": "e-1"}})
+    cloud.api.set_status("e-1", UNSCHEDULABLE)
+    await until(lambda: cloud.launches[0]._executors)
+    cloud.api.bind(NAME)
+    cloud.api.logs[NAME] = f"noise\nERROR {DRIVER_FAILED}0 of 2 executors started. Look.\n"
     cloud.api.set_status(
         NAME, {"phase": "Failed", "containerStatuses": [container(terminated={"exitCode": 1})]}
     )
     await until(lambda: pool.state is PoolState.ERRORED)
     assert pool.message is not None
     assert pool.message.startswith(
-        "0 of 2 executors have started. Look. Kubernetes reports: no node takes the pod e-1"
+        "0 of 2 executors started. Look. Kubernetes reports: no node takes the pod e-1"
     )
     assert "noise" in (cloud.folder / "data" / "logs" / "driver-Far_reports.log").read_text()
     await pool.stop()
@@ -255,15 +185,14 @@ async def test_the_drivers_own_reason_and_that_of_its_executors_are_reported(clo
 async def test_a_new_driver_waits_until_the_pod_of_the_earlier_one_is_gone(cloud: Cloud) -> None:
     first = cloud.launch()
     await first.start(warm_up=False)
-    cloud.api.deletes_at_once = False
+    cloud.api.bind(NAME)
     second = cloud.launch()
     starting = asyncio.create_task(second.start(warm_up=False))
-    await until(lambda: f"DELETE /api/v1/namespaces/{NAMESPACE}/pods/{NAME}" in cloud.api.requests[4:])
+    await until(lambda: "deletionTimestamp" in cloud.api.objects["pods"][NAME]["metadata"])
     await asyncio.sleep(0.05)
     assert not starting.done()
     uid = cloud.api.objects["pods"][NAME]["metadata"]["uid"]
     cloud.api.remove(NAME)
-    cloud.api.deletes_at_once = True
     await starting
     assert cloud.api.objects["pods"][NAME]["metadata"]["uid"] != uid
     await asyncio.gather(first.end(), second.end())
@@ -279,9 +208,60 @@ async def test_a_server_that_another_one_has_replaced_leaves_its_pod(cloud: Clou
     await replaced.end()
     assert cloud.api.objects["pods"][NAME]["metadata"]["uid"] == uid
     await successor.end()
-    assert cloud.api.objects == {"pods": {}, "secrets": {}}
+    await cloud.assert_nothing_is_left()
 
 
+async def test_a_driver_that_outlives_the_servers_pod_belongs_to_its_controller(cloud: Cloud) -> None:
+    kept = Kept(cloud.settings)
+    launch = cloud.launch(kept)
+    await launch.start(warm_up=False)
+    pod = cloud.api.objects["pods"][NAME]
+    assert pod["metadata"]["ownerReferences"] == [
+        {
+            **{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo-headrace"},
+            "uid": cloud.api.stateful_set_uid,
+        }
+    ]
+    options = DriverOptions.model_validate_json(pod["spec"]["containers"][0]["args"][-1])
+    assert options.outlive == Outlive(epoch=7, orphan_s=cloud.settings.driver_orphan_s)
+    assert kept.records["p"].uid == pod["metadata"]["uid"]
+    assert kept.records["p"].token not in repr(kept.records)
+    assert cloud.port.identity.key not in repr(kept.records)
+    # In order, the server leaves it. When the pool is stopped, it ends it.
+    await launch.leave()
+    assert NAME in cloud.pods()
+    await launch.end()
+    await cloud.assert_nothing_is_left()
+    assert kept.records == {}
+
+
+@only_the_stand_in
+async def test_the_controller_of_an_earlier_pod_of_the_server_is_no_owner(cloud: Cloud) -> None:
+    cloud.settings = cloud.settings.model_copy(update={"kubernetes_owner": "demo-headrace-0/earlier"})
+    launch = cloud.launch(Kept(cloud.settings))
+    await launch.start(warm_up=False)
+    own_pod = {"apiVersion": "v1", "kind": "Pod", "name": "demo-headrace-0", "uid": "earlier"}
+    assert cloud.pods()[NAME]["metadata"]["ownerReferences"] == [own_pod]
+    await launch.end()
+
+
+async def test_a_pod_that_another_server_has_just_created_is_left_alone(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created: list[Manifest] = []
+    create = KubernetesApi.create_pod
+
+    def create_late(api: KubernetesApi, pod: Manifest) -> str | None:
+        created.append(cloud.api.create_pod(pod))
+        return create(api, pod)
+
+    monkeypatch.setattr(KubernetesApi, "create_pod", create_late)
+    with pytest.raises(ExternalError, match=f"another server has created the pod {NAME}"):
+        await cloud.launch().start(warm_up=False)
+    assert cloud.pods()[NAME]["metadata"]["uid"] == created[0]["metadata"]["uid"]
+
+
+@only_the_stand_in
 async def test_a_pod_in_another_namespace_has_no_owner(cloud: Cloud) -> None:
     cloud.settings = cloud.settings.model_copy(update={"kubernetes_namespace": "elsewhere"})
     launch = cloud.launch()
@@ -293,30 +273,33 @@ async def test_a_pod_in_another_namespace_has_no_owner(cloud: Cloud) -> None:
 async def test_a_pod_that_does_not_end_keeps_the_pool_from_starting(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launching, "GONE_TIMEOUT_S", 0.02)
+    monkeypatch.setattr(removal, "GONE_TIMEOUT_S", 0.02)
     first = cloud.launch()
     await first.start(warm_up=False)
-    cloud.api.deletes_at_once = False
+    cloud.api.bind(NAME)
     with pytest.raises(ExternalError, match="does not end"):
         await cloud.launch().start(warm_up=False)
-    cloud.api.deletes_at_once = True
+    cloud.api.remove(NAME)
     await first.end()
 
 
-async def test_the_api_is_checked_before_a_pool_is_created(cloud: Cloud) -> None:
+async def test_the_api_is_checked_before_a_pool_is_created(stand_in: StandInApi, tmp_path: Path) -> None:
+    cloud = Cloud(stand_in, tmp_path)
     api = await asyncio.to_thread(KubernetesApi, cloud.master, cloud.settings)
     await asyncio.to_thread(api.check)
-    cloud.api.is_allowed = False
+    stand_in.is_allowed = False
     with pytest.raises(ExternalError, match="may not create pods in the namespace data"):
         await asyncio.to_thread(api.check)
-    cloud.api.refusal = (403, "pods is forbidden")
+    stand_in.refusal = (403, "pods is forbidden")
     with pytest.raises(ExternalError, match=r"refuses a request \(403\): pods is forbidden"):
         await asyncio.to_thread(api.check)
-    await asyncio.to_thread(cloud.api.close)
+    await cloud.port.close()
+    await asyncio.to_thread(stand_in.close)
     with pytest.raises(ExternalError, match="does not answer"):
         await asyncio.to_thread(api.check)
 
 
+@only_the_stand_in
 @pytest.mark.parametrize("master", ["k8s://https://elsewhere.example.com", "k8s://in-cluster"])
 def test_the_credentials_reach_no_other_cluster(cloud: Cloud, master: str) -> None:
     with pytest.raises(UserError, match=r"no credentials for k8s://https|cannot use the service account"):
@@ -324,7 +307,8 @@ def test_the_credentials_reach_no_other_cluster(cloud: Cloud, master: str) -> No
     without = cloud.settings.model_copy(update={"kubernetes_config": None})
     with pytest.raises(UserError):
         KubernetesApi(cloud.master, without)
-    assert cloud.api.requests == []
+    assert isinstance(cloud.api, StandInApi)
+    assert cloud.api.requests == ["POST /api/v1/namespaces/data/pods"], "the pod of the server alone"
 
 
 async def test_the_key_of_the_bucket_is_in_the_secret_of_the_driver_alone(cloud: Cloud) -> None:
@@ -371,9 +355,10 @@ async def test_the_key_of_the_bucket_is_in_the_secret_of_the_driver_alone(cloud:
     )
     stream.close()
     await pool.stop()
-    assert cloud.api.objects == {"pods": {}, "secrets": {}}
+    await cloud.assert_nothing_is_left()
 
 
+@only_the_stand_in
 async def test_settings_that_are_gone_are_named(cloud: Cloud) -> None:
     for field in ("kubernetes_image", "kubernetes_claim"):
         cloud.settings = cloud.settings.model_copy(update={field: None})
@@ -382,9 +367,10 @@ async def test_settings_that_are_gone_are_named(cloud: Cloud) -> None:
         cloud.settings = cloud.settings.model_copy(update={field: "x"})
     with pytest.raises(UserError, match="HEADRACE_DRIVER_PORT is missing"):
         await PodLaunch(POOL, cloud.settings, cloud.given, None, catalog=CATALOG).start(warm_up=False)
-    assert cloud.api.objects == {"pods": {}, "secrets": {}}
+    await cloud.assert_nothing_is_left()
 
 
+@only_the_stand_in
 def test_a_pod_sees_only_the_volume_of_checkpoints(cloud: Cloud) -> None:
     pool = cloud.pool()
     assert pool.sees(Path("/mnt/headrace/savepoints/s"))
@@ -402,9 +388,10 @@ def test_names_of_pods_are_names_of_the_api() -> None:
         assert name.startswith("headrace-")
 
 
+@only_the_stand_in
 def test_executors_are_confined_and_have_no_token(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     launch = cloud.launch()
-    launch._api = SimpleNamespace(namespace=NAMESPACE)  # type: ignore[assignment]
+    launch._api = SimpleNamespace(namespace=cloud.api.name)  # type: ignore[assignment]
     options = launch._options()
     settings = driver_settings.settings(options, cloud.folder)
     template = json.loads((cloud.folder / "executor.json").read_text())
@@ -446,6 +433,7 @@ def test_an_executor_becomes_the_jvm_that_spark_describes(monkeypatch: pytest.Mo
         executor.command({name: text for name, text in variables.items() if name != "SPARK_EXECUTOR_ID"})
 
 
+@only_the_stand_in
 def test_a_pool_on_another_place_has_other_resources(cloud: Cloud) -> None:
     assert str(cloud.given.target) == "Kubernetes, 2 slots, Python (Spark 4.1)"
     local = replace(cloud.given, place=Place("local[2]"), worker_python=False)

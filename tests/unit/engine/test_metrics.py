@@ -23,8 +23,8 @@ from headrace.engine.metrics import (
     samples,
     table_of,
 )
-from headrace.engine.metrics_history import HISTORY, MetricsHistory
-from headrace.engine.protocol import OperatorState, QueryProgress, StepRows
+from headrace.engine.metrics_history import HISTORY, MetricsHistory, PoolSample, TaskHour
+from headrace.engine.protocol import OperatorState, QueryProgress, StepRows, TaskTime
 from headrace.server.metrics import Metrics
 from headrace.server.query_metrics import query_metrics
 
@@ -160,6 +160,62 @@ def test_the_history_has_the_samples_of_the_last_hours(tmp_path: Path) -> None:
     assert [str(row[1]) for row in rows] == ["1970-01-01 00:30:00+00:00", "1970-01-01 01:12:00+00:00"]
     values = dict(zip([metric.name for metric in HISTORY], rows[0][2:], strict=True))
     assert (values["input_rows_total"], values["output_rows_total"]) == (10, 3)
+
+
+def test_the_history_has_the_slots_of_pools_also_in_the_file_of_an_earlier_version(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE samples (query_id TEXT, seconds REAL, metrics TEXT)")
+        database.execute(
+            "CREATE TABLE pool_samples (pool_id TEXT, seconds REAL, length_s REAL, slots INTEGER, used INTEGER, "
+            "PRIMARY KEY (pool_id, seconds))"
+        )
+        database.execute("INSERT INTO pool_samples VALUES ('p', 1800, 30, 4, 1)")
+    history = MetricsHistory(path, hours=1)
+    samples = [PoolSample("p", 30.0, 4, 1, 5000), PoolSample("other", 30.0, 2, None, 0)]
+    for hour in (0.1, 1.2):
+        history.add(hour * HOUR_S, {}, samples)
+    rows = list(history.pool_rows({"p"}))
+    assert [(pool, str(time), sample) for pool, time, sample in rows] == [
+        ("p", "1970-01-01 00:30:00+00:00", PoolSample("p", 30.0, 4, 1, None)),
+        ("p", "1970-01-01 01:12:00+00:00", samples[0]),
+    ]
+
+
+def test_the_history_adds_up_the_time_of_tasks_in_each_full_hour(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.sqlite"
+    history = MetricsHistory(path, hours=2)
+
+    def add(hour: float, query: str, pool: str, slot_ms: int) -> None:
+        time = TaskTime(slot_ms=slot_ms, cpu_ms=slot_ms // 2)
+        history.add(hour * HOUR_S, {}, (), [TaskHour.at(hour * HOUR_S, query, pool, time)])
+
+    for hour in (0.5, 1.1, 1.2):
+        add(hour, "q", "p", 100)
+    add(1.3, "q", "r", 7)
+    add(1.4, "other", "p", 3)
+    # The server is started again, and the query too: what is in the file remains, and grows.
+    history = MetricsHistory(path, hours=2)
+    add(1.9, "q", "p", 50)
+    expected = [("q", 0, "p", 100), ("q", 1, "p", 250), ("q", 1, "r", 7)]
+    rows = [
+        (each.query_id, each.hour // HOUR_S, each.pool_id, each.time.slot_ms)
+        for each in history.task_hours({"q"})
+    ]
+    assert rows == expected
+    # An hour is kept for as long as a part of it is young enough.
+    add(2.99, "other", "p", 3)
+    assert [each.time.slot_ms for each in history.task_hours({"q"})] == [100, 250, 7]
+    add(3.01, "other", "p", 3)
+    assert [each.time.slot_ms for each in history.task_hours({"q"})] == [250, 7]
+
+
+def test_the_time_of_tasks_is_in_seconds_beside_the_other_sums() -> None:
+    tasks = TaskTime(slot_ms=1500, cpu_ms=250)
+    values = {sample.name: sample.value for sample in samples(full().with_tasks(tasks))}
+    assert (values["slot_seconds_total"], values["processor_seconds_total"]) == (1.5, 0.25)
+    values = {sample.name: sample.value for sample in samples(full())}
+    assert (values["slot_seconds_total"], values["processor_seconds_total"]) == (0, 0)
 
 
 @pytest.mark.parametrize("content", [b"no database at all, but longer than a header of SQLite" * 20, b""])

@@ -25,6 +25,7 @@ from headrace.engine import launch
 from headrace.engine.engine import Engine
 from headrace.engine.pool_properties import CORES, EXECUTORS, MASTER, Place
 from headrace.engine.pools import DriverProcess, PoolState
+from headrace.engine.protocol import TaskTime
 from headrace.engine.sizes import Resources, memory_mb, refuse_beyond_memory, resources
 from headrace.planner.target import Target
 from tests.unit.engine.conftest import FAKE_DRIVER, NOW, plan
@@ -56,11 +57,41 @@ async def test_each_pool_that_is_to_run_has_a_process_of_its_size(bench: Bench) 
     )
 
 
+async def test_the_slots_of_a_pool_are_kept_while_its_process_runs(bench: Bench) -> None:
+    bench.configure(metrics_interval_s=0.05)
+    idle = bench.pool("idle", desired_state=PoolIntent.STOPPED)
+    await bench.engine.start()
+    medium = bench.pool("reports")
+    bench.catalog.update_compute_pool(replace(medium, size="medium"))
+    history = bench.engine.history
+    await bench.until(lambda: list(history.pool_rows({medium.id})))
+    samples = [sample for _, _, sample in history.pool_rows({medium.id, idle.id})]
+    assert {(sample.pool_id, sample.slots, sample.used) for sample in samples} == {(medium.id, 64, None)}
+    assert all(0 < sample.length_s <= 0.1 for sample in samples)
+
+
+async def test_the_time_of_tasks_is_kept_by_query_and_pool(bench: Bench) -> None:
+    bench.configure(metrics_interval_s=0.05)
+    await bench.engine.start()
+    pool, query = bench.stored_pool("default_pool"), bench.query("busy")
+    both = TaskTime(slot_ms=3000, cpu_ms=1400)
+    await bench.until(lambda: (metrics := bench.engine.progress(query)) and metrics.tasks == both)
+    history = bench.engine.history
+
+    def kept() -> TaskTime:
+        return sum((hour.time for hour in history.task_hours({query})), TaskTime())
+
+    await bench.until(lambda: kept() == both)
+    # In the samples of the pool, the tasks of its readers are added.
+    busy = [sample.busy_ms for _, _, sample in history.pool_rows({pool.id})]
+    assert sum(ms or 0 for ms in busy) == 3600
+    assert {hour.pool_id for hour in history.task_hours({query})} == {pool.id}
+    assert list(history.task_hours({"reader", ""})) == []
+
+
 async def test_a_start_with_heaps_beyond_memory_says_so(bench: Bench) -> None:
-    bench.settings = bench.settings.model_copy(update={"driver_memory_mb": memory_mb()})
+    bench.configure(driver_memory_mb=memory_mb())
     bench.pool("reports")
-    bench.engine.views.close()
-    bench.engine = bench.new_engine()
     with capture_logs() as logged:
         await bench.engine.start()
     [line] = [entry for entry in logged if entry["event"] == "pools_beyond_memory"]
@@ -76,11 +107,7 @@ def pids(bench: Bench, name: str) -> list[int]:
 async def with_standby(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Start the engine with a process on standby, and wait until it is warm."""
     monkeypatch.setattr("headrace.engine.standby.DELAY_S", 0.1)
-    await bench.engine.stop()
-    bench.settings = bench.settings.model_copy(
-        update={"pools_standby": 1, "restart_backoff_ms": 60_000, "restart_backoff_max_ms": 60_000}
-    )
-    bench.engine = bench.new_engine()
+    bench.configure(pools_standby=1, restart_backoff_ms=60_000, restart_backoff_max_ms=60_000)
     await bench.engine.start()
     await bench.until_pool("default_pool", "running")
     await bench.until(lambda: pids(bench, "standby-1"))
@@ -185,6 +212,7 @@ async def test_a_stopped_pool_stays_stopped_when_the_server_is_killed(bench: Ben
 
 
 async def test_a_query_that_does_not_end_is_ended_with_the_process_of_its_pool(bench: Bench) -> None:
+    bench.configure(stop_timeout_ms=500)
     await bench.engine.start()
     bench.pool("reports")
     query = bench.query("deaf", pool="reports")
@@ -305,7 +333,7 @@ async def test_a_query_that_comes_while_its_pool_is_being_suspended_runs_in_the_
     bench.pool("reports", timeout_min=4)
     await bench.until_pool("reports", "running")
 
-    def prepare_until_it_ends(_functions: object) -> None:
+    def prepare_until_it_ends(*_: object) -> None:
         while bench.engine.pool_state("reports")[0] == "running":
             time.sleep(0.001)
 
@@ -378,7 +406,7 @@ def test_the_heaps_of_the_pools_that_are_to_run_must_fit_into_memory() -> None:
 async def test_a_slow_start_of_a_driver_is_waited_for_and_one_that_stands_still_is_not(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "READY_IDLE_S", 0.5)
+    monkeypatch.setattr(launch, "READY_IDLE_S", 2.0)
     monkeypatch.setattr(launch, "READY_IDLE_CPU_S", 0.01)
     slow = f"""
 import json, runpy, sys, time

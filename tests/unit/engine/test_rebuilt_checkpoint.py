@@ -109,7 +109,7 @@ def test_what_is_removed_leaves_nothing(copy: Path, tmp_path: Path) -> None:
         ),
         (
             Rebuild((0, 1), 2, ("arrivals", "flights"), 2, 2, frozenset([0]), frozenset()),
-            "1 operators with state, expected 2",
+            "1 operator with state, expected 2",
         ),
     ],
 )

@@ -29,6 +29,17 @@ async def test_a_full_channel_holds_its_producer_until_something_is_read() -> No
     assert await waiting
 
 
+async def test_rows_that_wait_are_read_together() -> None:
+    rows, first = channel(5000), LiveRows([["1"]], ["+I"])
+    await rows.put(first)
+    await rows.put(LiveRows([["2"], ["1"]], ["+I", "-D"]))
+    await rows.put(LiveRows([["x"]] * 1000, ["+I"] * 1000))
+    batches = aiter(rows)
+    assert await anext(batches) == LiveRows([["1"], ["2"], ["1"]], ["+I", "+I", "-D"])
+    assert len((await anext(batches)).cells) == 1000
+    assert first.cells == [["1"]]
+
+
 async def test_rows_before_an_error_are_read_first() -> None:
     rows = channel()
     await rows.put(LiveRows([["1"]]))

@@ -13,11 +13,11 @@ from harness.checkpoint import write_checkpoint
 from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
-from headrace.engine.checkpoint_copy import Border, copy_checkpoint
+from headrace.engine.checkpoint_copy import Border, Continuation, copy_checkpoint
 from headrace.engine.savepoints import Savepoints
 from tests.unit.engine.test_checkpoint_copy import PLAN, files
 
-WHOLE = {(): ()}
+WHOLE = Continuation({(): ()})
 """The folders of a savepoint of a query that is no application."""
 FACTS = {"query_id": "q", "sql": "INSERT INTO r SELECT a FROM s"}
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,11 @@ ENDLESS = 'SELECT COUNT(*) FROM "v-1" a, "v-1" b, "v-1" c WHERE (a.n * b.n + c.n
 
 def opened(file: Path, **bounds: int) -> DuckDbViews:
     return DuckDbViews(file, spill=file.parent / "spill", bounds=Bounds(**bounds))
+
+
+@pytest.fixture(autouse=True)
+def _lasting_snapshot_workers() -> None:
+    """Start workers as a server does: they are what is tested here."""
 
 
 @pytest.fixture
@@ -139,7 +145,8 @@ async def test_endless_queries_of_all_readers_hold_up_nobody_else(views: ViewSto
     loop = asyncio.get_running_loop()
     endless = [
         loop.run_in_executor(
-            views.readers, functools.partial(views.query, ENDLESS, timeout_s=20.0, reads=reads_of(ENDLESS))
+            views.readers,
+            functools.partial(views.query, ENDLESS, timeout_s=PATIENCE_S, reads=reads_of(ENDLESS)),
         )
         for _ in range(3 * READER_THREADS)
     ]
@@ -230,10 +237,20 @@ os._exit(0)
             if str(tmp_path) in " ".join(process.info["cmdline"] or ())
         ]
 
-    until = time.monotonic() + 10
+    until = time.monotonic() + PATIENCE_S
     while workers() and time.monotonic() < until:
         time.sleep(0.05)
     assert workers() == []
+
+
+def test_a_query_has_the_time_of_the_settings(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, snapshot_timeout_ms=1500)
+    with closing(open_views(settings, owner="o")) as views:
+        views.create("v-1", KEYED, ["k"])
+        views.apply(epoch(0), batch([{"k": str(n), "n": n} for n in range(3000)]))
+        with pytest.raises(UserError, match=r"took longer than 1\.5 s") as caught:
+            views.query(ENDLESS, reads=reads_of(ENDLESS))
+    assert caught.value.state is SqlState.TIMEOUT
 
 
 @pytest.mark.parametrize(

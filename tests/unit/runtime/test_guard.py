@@ -44,7 +44,7 @@ def test_the_command_is_killed_when_the_lease_is_over(content: bytes | None, tmp
             lease.unlink()
         else:
             lease.write_bytes(content)
-        assert guard.wait(60) == -9
+        assert guard.wait(PATIENCE_S) == -9
         _wait_until_gone(process)
 
 
@@ -69,7 +69,7 @@ def test_a_command_that_outlives_its_parent_ends_with_its_lease(tmp_path: Path) 
         with pytest.raises(subprocess.TimeoutExpired):
             guard.wait(0.5)
         lease.write_bytes(struct.pack("d", 1.0))
-        assert guard.wait(60) == -9
+        assert guard.wait(PATIENCE_S) == -9
         _wait_until_gone(process)
 
 
@@ -77,21 +77,21 @@ def test_the_command_ends_when_the_pipe_closes() -> None:
     with _running(SAYS_ITS_PID) as (guard, command):
         assert guard.stdin is not None
         guard.stdin.close()
-        assert guard.wait(60) == 128 + 15
+        assert guard.wait(PATIENCE_S) == 128 + 15
         _wait_until_gone(command)
 
 
 def test_the_command_ends_when_the_guard_is_asked_to() -> None:
     with _running(SAYS_ITS_PID) as (guard, command):
         guard.terminate()
-        assert guard.wait(60) == 128 + 15
+        assert guard.wait(PATIENCE_S) == 128 + 15
         _wait_until_gone(command)
 
 
 def test_a_command_that_ignores_the_request_is_killed_after_the_grace() -> None:
     with _running(IGNORES_SIGTERM, grace_s=0.2) as (guard, command):
         guard.terminate()
-        assert guard.wait(60) == 128 + 9
+        assert guard.wait(PATIENCE_S) == 128 + 9
         _wait_until_gone(command)
 
 
@@ -105,4 +105,4 @@ def test_the_command_ends_when_the_guard_is_killed() -> None:
 def test_the_exit_code_is_that_of_the_command() -> None:
     command = guarded([sys.executable, "-c", "raise SystemExit(7)"], grace_s=1)
     with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:
-        assert guard.wait(60) == 7
+        assert guard.wait(PATIENCE_S) == 7

@@ -4,4 +4,4 @@ May import: Alembic and SQLAlchemy only, never `tables`: a revision describes th
 To change the schema: a new file in `versions/` whose `down_revision` is the newest, and `HEAD` below.
 """
 
-HEAD = "0032"
+HEAD = "0033"

@@ -19,6 +19,7 @@ from headrace.engine.driver.connections import TlsStream, connect_locally, conne
 from headrace.engine.driver.kubernetes import read_bucket_login
 from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.outliving import OutlivingChannel, hold_lock
+from headrace.engine.driver_folder import LEASE_MARGIN_S, DriverFolder
 from headrace.engine.protocol import DRIVER_FAILED, DRIVER_REFUSED, Ready
 from headrace.runtime.spark_jvm import kill_spark_jvm
 
@@ -49,35 +50,47 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _terminate)
     serving = threading.Event()
-    channel: Channel
     try:
-        if options.outlive is not None:
-            channel = OutlivingChannel(arguments.socket.resolve(), options.outlive)
-        elif arguments.socket is not None:
-            channel = Channel(connect_locally(arguments.socket.resolve()))
-        else:
-            read_bucket_login(arguments.credentials)
-            stream = connect_securely(arguments.server, arguments.credentials)
-            threading.Thread(target=_end_with_server, args=(stream, serving), daemon=True).start()
-            channel = Channel(stream)
+        channel = _channel(arguments, options, serving)
     except OSError as error:
         logging.getLogger(__name__).error("cannot connect to the server: %s", error)
         return 1
     return _serve(channel, options, started, serving)
 
 
+def _channel(arguments: argparse.Namespace, options: DriverOptions, serving: threading.Event) -> Channel:
+    """Return the connection to the server. Raises OSError."""
+    outlive = options.outlive
+    if arguments.server is not None:
+        server, credentials = arguments.server, arguments.credentials
+        read_bucket_login(credentials)
+        stream = connect_securely(server, credentials)
+        threading.Thread(target=_end_with_server, args=(stream, serving), daemon=True).start()
+        if outlive is None:
+            return Channel(stream)
+        return OutlivingChannel(stream, lambda: connect_securely(server, credentials, retries_s=0), outlive)
+    path = arguments.socket.resolve()
+    if outlive is None or outlive.folder is None:
+        return Channel(connect_locally(path))
+    token = DriverFolder(outlive.folder).token
+    return OutlivingChannel(connect_locally(path, token), lambda: connect_locally(path, token), outlive)
+
+
 def _serve(channel: Channel, options: DriverOptions, started: float, serving: threading.Event) -> int:
     # Imported late: a wrong command line is answered without loading Spark.
     from headrace.engine.driver.service import DriverService
-    from headrace.engine.driver.session import start_session, warm_up
+    from headrace.engine.driver.session import await_executors, start_session, throw_away_rows, warm_up
 
     service: DriverService | None = None
     stopping = False
     try:
-        inherited = [hold_lock(options.outlive)] if options.outlive is not None else []
+        folder = options.outlive.folder if options.outlive is not None else None
+        inherited = [hold_lock(folder)] if folder is not None else []
         session = start_session(options, jvm_ended=_end_with_jvm, inherited=inherited)
-        if options.warm_up:
-            warm_up(session, options.work_dir)
+        rows = throw_away_rows(session) if options.warm_up else None
+        await_executors(session, options)
+        if rows is not None:
+            warm_up(rows, options.work_dir)
         service = DriverService(session, channel, options)
         took = int((time.monotonic() - started) * 1000)
         channel.send(Ready(pid=os.getpid(), spark_version=session.version, start_ms=took))
@@ -95,9 +108,17 @@ def _serve(channel: Channel, options: DriverOptions, started: float, serving: th
     finally:
         if stopping and service is not None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            _end_at_last()
             service.stop_all(_STOP_SECONDS)
         kill_spark_jvm()
     return 0
+
+
+def _end_at_last() -> None:
+    """End the process within bounded time, even if Spark does not end: in a pod without a server, nobody else does."""
+    timer = threading.Timer(LEASE_MARGIN_S, os._exit, (1,))
+    timer.daemon = True
+    timer.start()
 
 
 def _end_with_server(stream: TlsStream, serving: threading.Event) -> None:

@@ -69,6 +69,7 @@ class RunningApplication:
                 _PartChannel(channel, self._relay),
                 options=options,
                 ended=lambda _: None,
+                measured_as=start.query_id,
             )
             for part in start.plan.parts()
         ]

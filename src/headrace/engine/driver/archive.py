@@ -45,10 +45,10 @@ def _make() -> None:
 
 
 def _start_once(options: DriverOptions) -> int:
-    from headrace.engine.driver.session import start_session, warm_up
+    from headrace.engine.driver.session import start_session, throw_away_rows, warm_up
 
     session = start_session(options)
-    warm_up(session, options.work_dir)
+    warm_up(throw_away_rows(session), options.work_dir)
     session.stop()
     return 0
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, functions
@@ -19,14 +21,15 @@ from headrace.connectors.streaming import (
     SourceRequest,
     TableRequest,
 )
+from headrace.core.atomic_file import write_atomically
 from headrace.core.errors import InternalError
 from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.names import path_text
 from headrace.core.schema import Column
 from headrace.core.types import parse_type
-from headrace.engine.driver import lookups
+from headrace.engine.driver import lookups, python_worker
 from headrace.engine.driver.jvm import jvm
-from headrace.engine.driver.spool import FOLDER, spooled
+from headrace.engine.driver.spool import spooled
 from headrace.engine.protocol import StartQuery
 from headrace.formats.base import DecodeSpec, EncodeSpec
 from headrace.formats.spark import decode, encode, measured
@@ -160,18 +163,33 @@ def _announce_functions(work: Build) -> None:
     # A query that is started again may be built before the one that it replaces has closed its resources.
     query = f"{start.query_id} {start.generation}"
     work.session.conf.set(_QUERY_SETTING, query)
+    _send_files(work)
     for function in start.functions:
         java.io.headrace.spark.UserFunctions.announce(
             query,
             function.id,
             function.signature,
             function.source,
-            _listed(work, function.command),
+            _listed(
+                work, [python_worker.NAME, *function.command] if function.on_executors else function.command
+            ),
             function.declaration,
             spark_type(parse_type(function.result)),
             function.timeout_ms,
+            function.on_executors,
         )
     work.resources.callback(java.io.headrace.spark.UserFunctions.forget, query)
+
+
+def _send_files(work: Build) -> None:
+    """Let executors fetch the files of functions, each once, from a folder of the driver's own, until the driver ends."""
+    folder = Path("functions").absolute()
+    for name, content in work.start.files.items():
+        folder.mkdir(exist_ok=True)
+        if not (folder / name).exists():
+            write_atomically(folder / name, base64.b64decode(content), mode=0o600)
+        # A second time, it does nothing.
+        work.session.sparkContext.addFile(str(folder / name))
 
 
 def add_steps(work: Build, steps: Iterable[physical.Step]) -> Build:
@@ -259,7 +277,7 @@ def _lookup_join(work: Build, step: physical.LookupJoin) -> DataFrame:
             table,
             step.refresh_ms,
             work.resources,
-            lambda: work.checkpoint().local() / "tables" / step.id,
+            lambda: work.checkpoint().at("tables", step.id),
         )
     return lookups.with_matches(
         work.frames[step.input], step.keys, step.key_columns, columns, step.name, find
@@ -532,8 +550,7 @@ def _over_aggregate(work: Build, step: physical.OverAggregate) -> DataFrame:
 
 
 def _spool(work: Build, step: physical.Spool) -> DataFrame:
-    folder = work.checkpoint().local() / FOLDER / step.id
-    return spooled(work.frames[step.input], folder, work.records_per_batch or 0)
+    return spooled(work.frames[step.input], work.checkpoint(), step.id, work.records_per_batch or 0)
 
 
 def _ordered(work: Build, keys: list[physical.OrderKey]) -> tuple[Any, Any, Any]:

@@ -29,13 +29,13 @@ class Outgoing(Protocol):
     """The way of a query to the server."""
 
     def send(self, message: Message) -> None:
-        """Say something."""
+        """Send a message to the server."""
         ...
 
     def ask(
         self, make: Callable[[int], Rows | ApplyView], payload: bytes, *, stopped: threading.Event
     ) -> Ack:
-        """Say something that is answered, and wait for that."""
+        """Send a message, and return the answer of the server."""
         ...
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from headrace import __version__
 from headrace.core.errors import ExternalError, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 from headrace.engine.driver import bucket, kubernetes, python_worker
 from headrace.engine.driver.jvm import jvm
 from headrace.engine.driver.options import DriverOptions
@@ -49,7 +50,8 @@ _OTHER_VERSION = ("InvalidClassException", "ClassNotFoundException", "serialVers
 
 
 def address(options: DriverOptions) -> str:
-    """Return the address at which the driver listens: of a cluster's, HEADRACE_DRIVER_HOST.
+    """Return the address at which the driver listens: of a cluster's, the IP address of HEADRACE_DRIVER_HOST, so that a name need not be
+    known to the workers.
 
     Raises UserError 3D008 if it is not one of this machine, or if other machines cannot reach it.
     """
@@ -59,9 +61,9 @@ def address(options: DriverOptions) -> str:
         return kubernetes.address()
     host = options.driver_host
     try:
+        own = socket.gethostbyname(host)
         with socket.socket() as probe:
-            probe.bind((host, 0))
-        is_loopback = ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
+            probe.bind((own, 0))
     except OSError as error:
         raise UserError(
             SqlState.INVALID_PARAMETER,
@@ -69,13 +71,13 @@ def address(options: DriverOptions) -> str:
             hint="Set it to an address of this machine that the workers of the cluster reach.",
         ) from error
     elsewhere = [master for master in _hosts(options.spark_master) if not _is_loopback(master)]
-    if is_loopback and elsewhere:
+    if ipaddress.ip_address(own).is_loopback and elsewhere:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"the workers of a cluster at {elsewhere[0]} cannot reach the driver at {host}",
             hint="Set HEADRACE_DRIVER_HOST to an address of this machine that they reach, and restart the server.",
         )
-    return host
+    return own
 
 
 def settings(options: DriverOptions) -> dict[str, str]:
@@ -88,11 +90,12 @@ def settings(options: DriverOptions) -> dict[str, str]:
         if options.pods is not None
         else {"spark.cores.max": str(cluster.slots)}
     )
+    elastic = {**_ELASTIC, **({} if options.pods is not None else _fewest_first(cluster))}
     return {
         **count,
         "spark.executor.cores": str(cluster.cores),
         "spark.executor.memory": cluster.memory,
-        **(_elastic(cluster) if cluster.executors_max is not None else {}),
+        **(elastic if cluster.executors_max is not None else {}),
         **_watching(cluster),
         **dict(cluster.settings),
     }
@@ -106,22 +109,26 @@ def _watching(cluster: Cluster) -> dict[str, str]:
     return {"spark.network.timeoutInterval": f"{timeout_ms // 1000}s"} if is_short else {}
 
 
-def _elastic(cluster: Cluster) -> dict[str, str]:
-    """Return Spark's settings of a pool whose number of executors follows the load."""
+_ELASTIC = {
+    # An executor that is to end runs its tasks to their end. Its shuffled rows are computed again rather than copied.
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "false",
+    # Tasks with state prefer the executor that has it. With the default of 3 s, those of small batches would wait for it for ever, and
+    # other executors would get none.
+    "spark.locality.wait": "100ms",
+}
+"""Spark's settings of a pool whose number of executors follows the load."""
+
+
+def _fewest_first(cluster: Cluster) -> dict[str, str]:
+    """Return the settings with which an application on a standalone cluster starts with the fewest executors: Spark's dynamic allocation,
+    without which it gets all of its cores at once. It is ended before the first job, and `elastic` sets the number."""
     return {
-        # Without it, an application gets all of its cores at once. It is ended before the first job, and
-        # `elastic` sets the number.
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "false",
         "spark.executor.instances": str(cluster.executors),
         "spark.dynamicAllocation.minExecutors": str(cluster.executors),
         "spark.dynamicAllocation.maxExecutors": str(cluster.most),
-        # An executor that is to end runs its tasks to their end. Its shuffled rows are computed again rather than copied.
-        "spark.decommission.enabled": "true",
-        "spark.storage.decommission.enabled": "false",
-        # Tasks with state prefer the executor that has it. With the default of 3 s, those of small batches would wait for it for ever, and
-        # other executors would get none.
-        "spark.locality.wait": "100ms",
     }
 
 
@@ -141,8 +148,8 @@ def check_master(conf: SparkConf, options: DriverOptions) -> None:
     if room < needed:
         raise ExternalError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"the workers of {options.spark_master} have room for {room} executors with {cores} cores and {memory_mb} MiB each, "
-            f"expected {needed}",
+            f"the workers of {options.spark_master} have room for {counted(room, 'executor')} with {counted(cores, 'core')} and "
+            f"{memory_mb} MiB each, expected {needed}",
             hint="Start more workers, or UPDATE the pool with fewer or smaller executors.",
         )
 
@@ -160,7 +167,7 @@ def check_executors(session: SparkSession, options: DriverOptions) -> None:
     if executors < needed and options.pods is not None:
         raise ExternalError(
             SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-            f"{executors} of {needed} executors have started in {timeout_ms // 1000} s",
+            f"{executors} of {counted(needed, 'executor')} started in {timeout_ms // 1000} s",
             hint="Look at the pods of the namespace with the label app.kubernetes.io/component=executor.",
         )
     if executors < needed:
@@ -178,7 +185,7 @@ def _too_few(executors: int, needed: int, options: DriverOptions, *, has_ended: 
     """Return the error of executors that do not come; `has_ended`: the master gave up, since they ended at once again and again."""
     needs = (
         f"They need the driver's version of Spark, a whole JDK, and a connection to the driver at {options.driver_host}, the value of "
-        "HEADRACE_DRIVER_HOST, which each worker must resolve."
+        "HEADRACE_DRIVER_HOST, which each worker must reach."
     )
     if has_ended:
         return ExternalError(
@@ -188,7 +195,7 @@ def _too_few(executors: int, needed: int, options: DriverOptions, *, has_ended: 
         )
     return ExternalError(
         SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-        f"{options.spark_master} started {executors} of {needed} executors in {options.executors_timeout_ms // 1000} s",
+        f"{options.spark_master} started {executors} of {counted(needed, 'executor')} in {options.executors_timeout_ms // 1000} s",
         hint="Other applications use its slots, or the executors end at their start: the work folders of the workers contain their "
         f"errors. {needs}",
     )

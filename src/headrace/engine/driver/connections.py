@@ -16,7 +16,7 @@ from headrace.engine.protocol import CERTIFICATE_FILE, SERVER_NAME, TOKEN_FILE, 
 from headrace.engine.tcp import keep_alive
 
 _CONNECT_TIMEOUT_S = 10.0
-_RETRIES_S = 60.0
+RETRIES_S = 60.0
 """The name of the server may not resolve, and its network policy may not be known on this node, in the first seconds of a pod."""
 _CHUNK_BYTES = 1 << 20
 
@@ -32,35 +32,45 @@ class Stream(Protocol):
         """Return at most `length` bytes, none at the end. Raises OSError."""
         ...
 
+    def settimeout(self, seconds: float | None, /) -> None:
+        """Let reads and writes raise TimeoutError after so many seconds; None: never."""
+        ...
+
     def close(self) -> None:
         """End the connection."""
         ...
 
 
-def connect_locally(path: Path) -> Stream:
-    """Return a connection to the server's Unix socket. Raises OSError."""
+def connect_locally(path: Path, token: str | None = None) -> Stream:
+    """Return a connection to the server's Unix socket, authenticated with a token if there is one. Raises OSError."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(str(path))
+    try:
+        connection.connect(str(path))
+        if token is not None:
+            connection.sendall(encode_frame(Authenticate(token=token)))
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 
-def connect_securely(address: str, credentials: Path) -> TlsStream:
+def connect_securely(address: str, credentials: Path, *, retries_s: float = RETRIES_S) -> TlsStream:
     """Return an authenticated connection to `host:port`. The folder contains the token, and the only certificate that is trusted.
 
-    Raises OSError, ssl.SSLError included.
+    Raises OSError, ssl.SSLError included, if nothing has listened there for `retries_s`.
     """
     host, _, port = address.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(credentials / CERTIFICATE_FILE)
     token = (credentials / TOKEN_FILE).read_text(encoding="ascii").strip()
-    deadline = time.monotonic() + _RETRIES_S
+    deadline = time.monotonic() + retries_s
     while True:
         try:
             connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S)
             break
         except OSError:
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 raise
             time.sleep(1)
     try:
@@ -113,6 +123,10 @@ class TlsStream:
                 except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                     return b""
             self._receive()
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Let reads and writes raise TimeoutError after so many seconds; None: never."""
+        self._socket.settimeout(seconds)
 
     def close(self) -> None:
         """End the connection; a thread that reads returns."""

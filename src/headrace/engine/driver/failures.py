@@ -16,7 +16,7 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
-from headrace.connectors.checkpoint_bucket import SCHEME, driver_login
+from headrace.connectors.checkpoint_bucket import SCHEME, Login, driver_login
 from headrace.connectors.checkpoint_store import LocalFolder, store_at
 from headrace.connectors.schema_registry.options import connection_secrets
 from headrace.core.errors import ExternalError, HeadraceError, InternalError, UserError
@@ -311,6 +311,8 @@ def _secrets(start: StartQuery) -> list[str]:
             secrets.update(connector_module(step.connector).secrets(start.stores[step.store]))
     # The worker of a source has it among its options.
     if start.checkpoint.startswith(SCHEME) and (key := driver_login().secret) is not None:
+        secrets.add(key)
+    if (key := Login.of(start.bucket).secret) is not None:
         secrets.add(key)
     return sorted(secrets, key=len, reverse=True)
 

@@ -54,6 +54,9 @@ def settings(pods: PodOptions, work_dir: Path) -> dict[str, str]:
         "spark.kubernetes.executor.disableConfigMap": "true",
         # There is none, and the role of drivers does not allow the request.
         "spark.kubernetes.driver.service.deleteOnTermination": "false",
+        # Likewise: executors share one claim, which Spark neither owns nor looks for.
+        "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+        "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
         "spark.kubernetes.authenticate.caCertFile": f"{_ACCOUNT}/ca.crt",
         "spark.kubernetes.authenticate.oauthTokenFile": f"{_ACCOUNT}/token",
         "spark.executor.memoryOverheadFactor": _OVERHEAD,

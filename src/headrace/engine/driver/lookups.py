@@ -8,23 +8,27 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
+import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyarrow import compute
+from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType
 
 from headrace.connectors.carried_errors import carried_text, carrying_errors
+from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder, facts_of, store_of
 from headrace.connectors.streaming import TableRequest
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.internal_columns import PREFIX
@@ -88,13 +92,36 @@ def matching(keys: pa.Table, find: Find, schema: pa.Schema) -> pa.ListArray:
 # --- tables that are kept whole
 
 
+_FAILURE, _TABLE, _VERSION = "failure", "table", "version"
+_LOOK_S = 1.0
+"""A worker asks a bucket for a newer table at most so often."""
+
 _seen: dict[str, tuple[int, pa.Table]] = {}
 """In a worker: the tables that were last seen at a path, with the number of the file that they are in."""
+
+_fetched: dict[str, tuple[float, bytes | None, pa.Table]] = {}
+"""In a worker: the tables that were last read from a bucket, with the time of the last look and the version."""
+
+
+class KeptTable(Protocol):
+    """A table that the driver keeps for tasks; called in a task it returns rows that may have one of some keys (`Find`)."""
+
+    def __call__(self, keys: pa.Table) -> pa.Table:
+        """Raises RuntimeError with the reason for which the driver could not read the table."""
+        ...
+
+    def replace(self, rows: pa.Table) -> None:
+        """Let tasks use other rows."""
+        ...
+
+    def refuse(self, reason: str) -> None:
+        """Let tasks fail with a reason."""
+        ...
 
 
 @dataclass(frozen=True)
 class CachedTable:
-    """A table in a file, which the driver replaces.
+    """A table in a file.
 
     The workers of one machine share it in memory (`is_mapped`). In a folder that several machines share, a file that one machine has
     replaced may not be read by another: each worker has a copy.
@@ -104,19 +131,19 @@ class CachedTable:
     is_mapped: bool = True
 
     def __call__(self, keys: pa.Table) -> pa.Table:
-        """Return the rows that may have one of `keys`; raises RuntimeError with what the driver could not read it for."""
         failure = Path(self.failure)
         if failure.exists():
             raise RuntimeError(failure.read_text())
-        table = self._table()
-        chosen = None
-        for name in keys.column_names:
-            key_column = keys.column(name)
-            one = compute.is_in(
-                table.column(name).cast(key_column.type), value_set=key_column.combine_chunks()
-            )
-            chosen = one if chosen is None else compute.and_(chosen, one)
-        return table.filter(chosen)
+        return _with_keys(self._table(), keys)
+
+    def replace(self, rows: pa.Table) -> None:
+        written = f"{self.path}.new"
+        with pa.ipc.new_file(written, rows.schema) as file:
+            file.write_table(rows)
+        Path(written).replace(self.path)
+
+    def refuse(self, reason: str) -> None:
+        Path(self.failure).write_text(reason)
 
     @property
     def failure(self) -> str:
@@ -133,37 +160,71 @@ class CachedTable:
         return known[1]
 
 
+@dataclass(frozen=True)
+class FetchedTable:
+    """A table in a bucket, beside the checkpoint, of which each worker has a copy. `place` are the facts of its folder, with the key."""
+
+    place: Mapping[str, str] = field(repr=False)
+
+    def __call__(self, keys: pa.Table) -> pa.Table:
+        store, now = store_of(self.place), time.monotonic()
+        known = _fetched.get(store.uri)
+        if known is None or now - known[0] >= _LOOK_S:
+            if (failure := store.read(_FAILURE)) is not None:
+                raise RuntimeError(failure.decode())
+            version = store.read(_VERSION)
+            # A table that was replaced in between is newer than its version here, and is read once more at the next look.
+            table = known[2] if known is not None and known[1] == version else self._read(store)
+            known = _fetched[store.uri] = now, version, table
+        return _with_keys(known[2], keys)
+
+    def replace(self, rows: pa.Table) -> None:
+        store, content = store_of(self.place), pa.BufferOutputStream()
+        with pa.ipc.new_file(content, rows.schema) as file:
+            file.write_table(rows)
+        store.write(_TABLE, content.getvalue().to_pybytes())
+        store.write(_VERSION, uuid.uuid4().hex)
+
+    def refuse(self, reason: str) -> None:
+        store_of(self.place).write(_FAILURE, reason)
+
+    def _read(self, store: CheckpointStore) -> pa.Table:
+        content = store.read(_TABLE)
+        if content is None:
+            raise RuntimeError(f"{store.uri}/{_TABLE} does not exist: it was deleted")
+        with pa.ipc.open_file(pa.py_buffer(content)) as file:
+            return file.read_all()
+
+
+def _with_keys(table: pa.Table, keys: pa.Table) -> pa.Table:
+    chosen = None
+    for name in keys.column_names:
+        key_column = keys.column(name)
+        one = compute.is_in(table.column(name).cast(key_column.type), value_set=key_column.combine_chunks())
+        chosen = one if chosen is None else compute.and_(chosen, one)
+    return table.filter(chosen)
+
+
 def cached(
     session: SparkSession,
     module: Any,
     request: TableRequest,
     refresh_ms: int,
     resources: ExitStack,
-    shared: Callable[[], Path],
-) -> CachedTable:
+    shared: Callable[[], CheckpointStore],
+) -> KeptTable:
     """Reads a table, and again every `refresh_ms` until `resources` are closed. While its store is away it stays as it was last read.
 
-    `shared` returns a folder of the query that all workers of a cluster see. Raises as `table` of the store type's `module`.
+    `shared` returns a folder of the query that all workers of a cluster reach. Raises as `table` of the store type's `module`.
     """
-    if (session.sparkContext.master or "").startswith("local"):
-        temporary = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
-        table = CachedTable(str(Path(temporary, "table")))
-    else:
-        # By a fixed name, so that a driver that was killed leaves no further file.
-        folder = shared()
-        folder.mkdir(parents=True, exist_ok=True)
-        table = CachedTable(str(folder / "table"), is_mapped=False)
-        Path(table.failure).unlink(missing_ok=True)
+    table = _kept_table(session, resources, shared)
     ended = threading.Event()
     resources.callback(ended.set)
 
     def read() -> None:
         with ExitStack() as opened:
             rows = module.table(session, replace(request, resources=opened)).toArrow()
-        written = f"{table.path}.new"
-        with pa.ipc.new_file(written, rows.schema) as file:
-            file.write_table(rows)
-        Path(written).replace(table.path)
+        table.replace(rows)
 
     def refresh() -> None:
         while not ended.wait(refresh_ms / 1000):
@@ -176,10 +237,27 @@ def cached(
                 if isinstance(failure, ExternalError):
                     logger.warning("a table could not be read again: %s", failure.message)
                     continue
-                Path(table.failure).write_text(
-                    carried_text(failure) if isinstance(failure, UserError) else str(error)
-                )
+                table.refuse(carried_text(failure) if isinstance(failure, UserError) else str(error))
 
     read()
-    threading.Thread(target=refresh, name=f"table-{'.'.join(request.entity)}", daemon=True).start()
+    # Its jobs are of the query whose thread this is, in its fair pool.
+    InheritableThread(target=refresh, name=f"table-{'.'.join(request.entity)}", daemon=True).start()
+    return table
+
+
+def _kept_table(
+    session: SparkSession, resources: ExitStack, shared: Callable[[], CheckpointStore]
+) -> KeptTable:
+    """Return a table without rows, in a place that all tasks reach, and without the failure of an earlier driver."""
+    if (session.sparkContext.master or "").startswith("local"):
+        temporary = resources.enter_context(TemporaryDirectory(prefix="headrace-table-"))
+        return CachedTable(str(Path(temporary, _TABLE)))
+    # By fixed names, so that a driver that was killed leaves no further file.
+    folder = shared()
+    if not isinstance(folder, LocalFolder):
+        folder.delete(_FAILURE)
+        return FetchedTable(facts_of(folder))
+    folder.path.mkdir(parents=True, exist_ok=True)
+    table = CachedTable(str(folder.path / _TABLE), is_mapped=False)
+    Path(table.failure).unlink(missing_ok=True)
     return table

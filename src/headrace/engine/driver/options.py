@@ -11,11 +11,14 @@ from headrace.engine.pool_properties import Cluster
 
 
 class Outlive(BaseModel):
-    """Options of a driver that outlives its server: `engine.driver_folder` describes the folder."""
+    """Options of a driver that outlives its server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    folder: Path
+    folder: Path | None = Field(
+        None,
+        description="The folder of a process on the server's machine (`engine.driver_folder`); a pod has none.",
+    )
     epoch: int = Field(description="The epoch of the server that has started the driver.")
     orphan_s: float = Field(description="Seconds for which the driver waits for its next server.")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
 import threading
 import time
@@ -13,13 +12,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from headrace.engine.driver.channel import Channel, ChannelClosedError, sendable
+from headrace.engine.driver.connections import Stream
 from headrace.engine.driver.options import Outlive
 from headrace.engine.driver_folder import LEASE_MARGIN_S, RENEWAL_S, DriverFolder
 from headrace.engine.protocol import (
     FRAME_HEADER,
     Ack,
     ApplyView,
-    Authenticate,
     Message,
     QueryEnded,
     QueryProgress,
@@ -40,25 +39,25 @@ _GREETING_BYTES_MAX = 1024
 
 
 class OutlivingChannel(Channel):
-    """A connection to one server after the other, at the Unix socket `address`. Raises OSError if there is no server at the start.
+    """A connection to one server after the other: `stream`, and then one of `connect`, which raises OSError while there is no server.
 
     Without a server, `send` keeps the start, the end and the last progress of each query for the next one, and drops all else; `ask` waits
     for the next server with an epoch of a view, and raises ChannelClosedError for rows of a reader, who ends with the server.
     """
 
-    def __init__(self, address: Path, options: Outlive) -> None:
-        self._address = address
+    def __init__(self, stream: Stream, connect: Callable[[], Stream], options: Outlive) -> None:
+        super().__init__(stream)
+        self._connect = connect
         self._options = options
-        self._folder = DriverFolder(options.folder)
-        self._token = self._folder.token
         self._epoch = options.epoch
         self._is_attached = True
         self._attached = threading.Event()
         self._attached.set()
         self._over = threading.Event()
         self._kept: dict[tuple[type[Message], str], QueryStarted | QueryProgress | QueryEnded] = {}
-        super().__init__(self._connect())
-        threading.Thread(target=self._renew, name="lease", daemon=True).start()
+        if options.folder is not None:
+            folder = DriverFolder(options.folder)
+            threading.Thread(target=self._renew, args=(folder,), name="lease", daemon=True).start()
 
     def send(self, message: Message, payload: bytes = b"") -> None:
         """Write one frame, or keep the message as described above. Raises ChannelClosedError once the driver is to end."""
@@ -115,17 +114,7 @@ class OutlivingChannel(Channel):
         logger.warning("no server has taken the driver over: its queries stop")
         return False
 
-    def _connect(self) -> socket.socket:
-        stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            stream.connect(str(self._address))
-            stream.sendall(encode_frame(Authenticate(token=self._token)))
-        except OSError:
-            stream.close()
-            raise
-        return stream
-
-    def _follows(self, stream: socket.socket) -> bool:
+    def _follows(self, stream: Stream) -> bool:
         """True if the server at the other end is a later one than the last. Raises OSError, EOFError and ValueError."""
         stream.settimeout(_HANDSHAKE_TIMEOUT_S)
         length, payload_length = FRAME_HEADER.unpack(_exactly(stream, FRAME_HEADER.size))
@@ -142,7 +131,7 @@ class OutlivingChannel(Channel):
         self._epoch = message.epoch
         return True
 
-    def _attach(self, stream: socket.socket, describe: Callable[[Collection[QueryEnded]], Resumed]) -> None:
+    def _attach(self, stream: Stream, describe: Callable[[Collection[QueryEnded]], Resumed]) -> None:
         # A query may end while it is described; its end then follows.
         with self._writing:
             ended = [message for message in self._kept.values() if isinstance(message, QueryEnded)]
@@ -156,26 +145,26 @@ class OutlivingChannel(Channel):
             self._is_attached = True
         self._attached.set()
 
-    def _renew(self) -> None:
+    def _renew(self, folder: DriverFolder) -> None:
         """Renew the lease for the guard while the driver has a server."""
         while not self._over.is_set():
             if self._attached.is_set():
                 with suppress(OSError):
-                    self._folder.renew(self._options.orphan_s + LEASE_MARGIN_S)
+                    folder.renew(self._options.orphan_s + LEASE_MARGIN_S)
             time.sleep(RENEWAL_S)
 
 
-def hold_lock(options: Outlive) -> int:
+def hold_lock(folder: Path) -> int:
     """Hold the lock of the driver's folder, and return its descriptor. Ends the process if the folder was removed: nobody will find it."""
     try:
-        return DriverFolder(options.folder).hold()
+        return DriverFolder(folder).hold()
     except OSError as error:
-        logger.error("cannot hold the lock in %s: %s", options.folder, error)
+        logger.error("cannot hold the lock in %s: %s", folder, error)
         sys.stderr.flush()
         os._exit(1)
 
 
-def _exactly(stream: socket.socket, length: int) -> bytes:
+def _exactly(stream: Stream, length: int) -> bytes:
     data = b""
     while len(data) < length:
         part = stream.recv(length - len(data))

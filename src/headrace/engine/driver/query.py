@@ -38,6 +38,7 @@ from headrace.engine.driver.sinks import SinkContext, insert_rows, send_answer, 
 from headrace.engine.driver.spool import clear_spool
 from headrace.engine.driver.state_partitions import divide_state
 from headrace.engine.driver.stores import StoreSilentError, StoreWatch, stores_of
+from headrace.engine.driver.task_times import attribute_jobs
 from headrace.engine.protocol import QueryEnded, QueryProgress, QueryStarted, QueryWaits, StartQuery
 from headrace.planner.physical import AssignWatermark, OptimizeEntity, WriteResults, WriteRows
 
@@ -80,8 +81,11 @@ class RunningQuery:
         *,
         options: DriverOptions,
         ended: Callable[[RunningQuery], None],
+        measured_as: str = "",
     ) -> None:
+        """`measured_as` is the query whose tasks those of a part of it are."""
         self.id = start.query_id
+        self._measured_as = measured_as or start.query_id
         self._root = session
         self._start = start
         self._channel = channel
@@ -336,8 +340,9 @@ class RunningQuery:
         plan = self._start.plan
         # A pool of its own in the fair scheduler: no query waits for the tasks of another.
         self._root.sparkContext.setLocalProperty("spark.scheduler.pool", self.id)
+        attribute_jobs(self._root, self._measured_as)
         session = self._root.newSession()
-        divide_state(session, plan.state_partitions)
+        divide_state(session, self._sink.checkpoint, plan.state_partitions)
         planning = self._planning = PlanningTime(self._root)
         if plan.bounded:
             self._root.sparkContext.addJobTag(self.id)
@@ -388,7 +393,7 @@ class RunningQuery:
             try:
                 query.awaitTermination()
                 if plan.bounded and not self._sink.stopping.is_set():
-                    clear_spool(self._sink.checkpoint.local())
+                    clear_spool(self._sink.checkpoint)
                 return
             except StreamingQueryException as error:
                 # Its sources come first: nothing was read or written yet.

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.connectors.carried_errors import carried_text
@@ -24,12 +25,14 @@ from headrace.engine.driver.options import DriverOptions
 from headrace.engine.driver.outliving import OutlivingChannel
 from headrace.engine.driver.query import RunningQuery
 from headrace.engine.driver.stores import StoreWatch
+from headrace.engine.driver.task_times import TaskTimes
 from headrace.engine.protocol import (
     DRIVER_FAILED,
     CheckpointCopied,
     CopyCheckpoint,
     Message,
     PoolSlots,
+    PoolTasks,
     QueryEnded,
     ReleaseQuery,
     Resumed,
@@ -57,6 +60,7 @@ class DriverService:
         self._queries: dict[str, Running] = {}
         self._lock = threading.Lock()
         self._slots: PoolSlots | None = None
+        self._task_times: TaskTimes | None = None
         self._held: set[str] = set()
         """Queries that the server has asked to hold between two batches."""
         self._stopping: set[str] = set()
@@ -69,6 +73,7 @@ class DriverService:
 
     def run(self) -> bool:
         """Serve until the end. Return True if the queries are to be stopped, False if nothing that they do has an effect any more."""
+        self._measure_tasks()
         threading.Thread(target=self._report, name="progress", daemon=True).start()
         if self._elastic is not None:
             self._elastic.start()
@@ -194,11 +199,12 @@ class DriverService:
         watch = StoreWatch()
         while True:
             time.sleep(interval)
-            if not self._options.spark_master.startswith("local"):
-                try:
+            try:
+                if not self._options.spark_master.startswith("local"):
                     self._report_slots()
-                except ChannelClosedError:
-                    return
+                self._report_tasks()
+            except ChannelClosedError:
+                return
             for query in self._running():
                 try:
                     query.limit_planning()
@@ -210,6 +216,17 @@ class DriverService:
                     return
                 except Exception:
                     logger.debug("no progress of query %s", query.id, exc_info=True)
+
+    def _measure_tasks(self) -> None:
+        self._task_times = TaskTimes(self._session)
+
+    def _report_tasks(self) -> None:
+        """Report the time of the tasks since the last report, if any ran."""
+        try:
+            if self._task_times is not None and (queries := self._task_times.take()):
+                self._channel.send(PoolTasks(queries=queries))
+        except Py4JError:
+            logger.debug("no time of tasks", exc_info=True)
 
     def _requested(self) -> int | None:
         """Return how many executors the pool has asked for; None if it takes all of a cluster."""

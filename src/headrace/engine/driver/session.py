@@ -97,8 +97,8 @@ def start_session(
     jvm_ended: Callable[[int], None] | None = None,
     inherited: Sequence[int] = (),
 ) -> SparkSession:
-    """Start a JVM and return a session in it. `jvm_ended` is called if the JVM ends by itself, and `inherited` are file descriptors that it
-    keeps open: see `runtime.spark_jvm`.
+    """Start a JVM and return a session in it; `await_executors` waits for the executors of a cluster. `jvm_ended` is called if the JVM ends
+    by itself, and `inherited` are file descriptors that it keeps open: see `runtime.spark_jvm`.
 
     Raises HeadraceErrors of `runtime` when Java or a jar is missing.
     """
@@ -152,13 +152,20 @@ def start_session(
     bucket.log_in(session, options)
     jvm(session).io.headrace.spark.HadoopSettings.forgetOrigins(session._jsc.hadoopConfiguration())
     _start_callback_server(session)
-    if not is_local:
-        cluster.check_executors(session, options)
     return session
 
 
-def warm_up(session: SparkSession, work_dir: Path) -> None:
-    """Load and compile what the first query needs, with a throw-away stream through the decoder and the encoder."""
+def await_executors(session: SparkSession, options: DriverOptions) -> None:
+    """Wait for the executors of a cluster, and check them. Raises as `cluster.check_executors`."""
+    if not options.spark_master.startswith("local"):
+        cluster.check_executors(session, options)
+
+
+def throw_away_rows(session: SparkSession) -> DataFrame:
+    """Load what the plan of a first query needs, and return a throw-away stream through the decoder and the encoder for `warm_up`.
+
+    It runs no task, so that executors may start meanwhile.
+    """
     java = jvm(session)
     for name in (name for module in _store_types() for name in module.CLASSES):
         java.java.lang.Class.forName(
@@ -182,7 +189,11 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
     rows = decode(records, DecodeSpec(columns, Json()))
     rows.createOrReplaceTempView("warm")
     rows = session.sql("SELECT n, upper(text) AS text FROM warm WHERE n >= 0")
-    encoded = encode(rows, EncodeSpec(columns, Json()))
+    return encode(rows, EncodeSpec(columns, Json()))
+
+
+def warm_up(rows: DataFrame, work_dir: Path) -> None:
+    """Load and compile what the tasks of a first query need, with the rows of `throw_away_rows`."""
 
     def take(batch: DataFrame, epoch: int) -> None:
         # Later batches do nothing, so that the stop does not interrupt one: Spark waits in vain for a batch that it interrupts.
@@ -190,7 +201,7 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
             batch.toArrow()
 
     checkpoint = str(work_dir / "tmp" / "warm")
-    query = encoded.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
+    query = rows.writeStream.foreachBatch(take).option("checkpointLocation", checkpoint).start()
     deadline = time.monotonic() + _WARM_UP_S
     while _batches(query) < _WARM_BATCHES and query.isActive and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -199,7 +210,7 @@ def warm_up(session: SparkSession, work_dir: Path) -> None:
     except Exception:
         # On a very busy machine Spark waits in vain. The stream ends by itself, and a cold driver is better than none.
         logging.getLogger(__name__).warning("the warm-up has not ended in time", exc_info=True)
-    session.catalog.dropTempView("warm")
+    rows.sparkSession.catalog.dropTempView("warm")
 
 
 def _batches(query: StreamingQuery) -> int:

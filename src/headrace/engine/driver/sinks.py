@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow
@@ -17,7 +16,8 @@ from pyarrow import compute
 from pyspark.sql import DataFrame, Row, functions
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.connectors.checkpoint_store import CheckpointStore
+from headrace.connectors.checkpoint_bucket import Login
+from headrace.connectors.checkpoint_store import CheckpointStore, store_at
 from headrace.connectors.marks import writer_of
 from headrace.connectors.streaming import OptimizeRequest, RowSinkRequest, SinkRequest
 from headrace.core.errors import HeadraceError, InternalError
@@ -286,7 +286,7 @@ def _optimized(work: Build, step: physical.OptimizeEntity) -> Sequence[Any]:
         entity=step.entity,
         properties=work.properties(step.store),
         queries=tuple(step.queries),
-        checkpoints=tuple(map(Path, step.checkpoints)),
+        checkpoints=tuple(store_at(place, Login.of(work.start.bucket)) for place in step.checkpoints),
         options=step.options,
     )
     row: Sequence[Any] = connector_module(step.connector).optimize(work.session, request)

@@ -1,6 +1,7 @@
 """Packages that functions in Python require, installed from a list with hashes into a folder of their own (ADR 78).
 
 Only wheels are installed, so none of their code is run. pip has the operator's configuration, so that it reads the operator's index.
+The executors of a cluster get the installed packages as a file (ADR 100).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -23,6 +26,8 @@ log = structlog.get_logger()
 _INSTALL_S = 300.0
 _FILE_BYTES_MAX = 512 * 1024 * 1024
 _BYTES_MAX = 1024 * 1024 * 1024
+SENT_BYTES_MAX = 96 * 1024 * 1024
+"""What the message that starts a query contains of packages, in base64; a frame has 256 MiB at most."""
 _OF_PIP = ("PATH", "HOME", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR")
 
 
@@ -31,23 +36,45 @@ def installed(requirements: Path) -> Path:
 
     Raises UserError 22000 for a package that is unknown, has other hashes or no wheel, ExternalError 57015 if pip does not end.
     """
-    folder = requirements.with_suffix(".packages")
+    return _filled(requirements.with_suffix(".packages"), lambda folder: _install(requirements, folder))
+
+
+def archived(requirements: Path) -> Path:
+    """Return a file with the packages of a list, for machines on which they are not installed. Blocks; raises as `installed`, and UserError
+    53000 for packages that are too large to be sent."""
+    archive = requirements.with_suffix(".packages.zip")
+    if archive.is_file():
+        return archive
+    folder = installed(requirements)
+    with tempfile.TemporaryDirectory(dir=requirements.parent) as unfinished:
+        written = Path(shutil.make_archive(f"{unfinished}/packages", "zip", folder))
+        if (size := written.stat().st_size) > SENT_BYTES_MAX:
+            raise _too_large(SENT_BYTES_MAX, size, " for a pool on a cluster")
+        written.rename(archive)
+    return archive
+
+
+def unpacked(archive: Path) -> Path:
+    """Return the folder with the packages of an archive, beside it. Raises OSError, and BadZipFile for another file."""
+
+    def unpack(folder: Path) -> None:
+        with zipfile.ZipFile(archive) as content:
+            content.extractall(folder)
+
+    return _filled(archive.with_suffix(""), unpack)
+
+
+def _filled(folder: Path, fill: Callable[[Path], None]) -> Path:
+    """Return the folder; it is filled once, by whoever is first, and is never there in part."""
     if folder.is_dir():
         return folder
-    unfinished = Path(tempfile.mkdtemp(dir=requirements.parent))
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
-        _install(requirements, unfinished)
-        size = sum(path.stat().st_size for path in unfinished.rglob("*") if path.is_file())
-        if size > _BYTES_MAX:
-            raise UserError(
-                SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"expected packages of at most {_BYTES_MAX >> 20} MiB, received {size >> 20} MiB",
-                hint="Remove packages from the list of requirements.",
-            )
+        fill(unfinished)
         try:
             unfinished.rename(folder)
         except OSError:
-            # Another thread was faster: a folder that is not empty is not replaced.
+            # Another one was faster: a folder that is not empty is not replaced.
             if not folder.is_dir():
                 raise
     finally:
@@ -56,6 +83,21 @@ def installed(requirements: Path) -> Path:
 
 
 def _install(requirements: Path, target: Path) -> None:
+    _run_pip(requirements, target)
+    size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    if size > _BYTES_MAX:
+        raise _too_large(_BYTES_MAX, size)
+
+
+def _too_large(limit: int, size: int, where: str = "") -> UserError:
+    return UserError(
+        SqlState.CONFIGURATION_LIMIT_EXCEEDED,
+        f"expected packages of at most {limit >> 20} MiB{where}, received {size >> 20} MiB",
+        hint="Remove packages from the list of requirements.",
+    )
+
+
+def _run_pip(requirements: Path, target: Path) -> None:
     options = ["--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-compile", "--quiet"]
     checks = ["--require-hashes", "--only-binary", ":all:"]
     command = [sys.executable, "-m", "pip", "install", *options, *checks]

@@ -31,9 +31,9 @@ from headrace.core.types import (
 )
 
 DECLARE, CALL = b"D", b"C"
-_ANSWER, _ERROR = b"O", b"E"
-_HEADER = struct.Struct(">cI")
-_NUMBER = struct.Struct(">i")
+_ANSWER, ERROR = b"O", b"E"
+HEADER = struct.Struct(">cI")
+NUMBER = struct.Struct(">i")
 _FRAME_BYTES_MAX = 1 << 30
 _PLAIN: Mapping[DataType, pyarrow.DataType] = {
     BOOLEAN: pyarrow.bool_(),
@@ -112,14 +112,14 @@ class FunctionWorker:
 
     def declare(self, number: int, content: bytes, timeout_s: float) -> bool:
         """Declare a function; True if equal arguments give equal results. Raises CallError and WorkerEnded."""
-        return self._exchange(DECLARE, _NUMBER.pack(number) + content, timeout_s) == b"repeatable"
+        return self._exchange(DECLARE, NUMBER.pack(number) + content, timeout_s) == b"repeatable"
 
     def call(
         self, number: int, arguments: pyarrow.RecordBatch, result: pyarrow.DataType, timeout_s: float
     ) -> pyarrow.Array:
         """Return the results of a declared function for each row. Raises CallError and WorkerEnded."""
         with io.BytesIO() as file:
-            file.write(_NUMBER.pack(number))
+            file.write(NUMBER.pack(number))
             with pyarrow.ipc.new_stream(file, arguments.schema) as stream:
                 stream.write_batch(arguments)
             answer = self._exchange(CALL, file.getvalue(), timeout_s)
@@ -136,8 +136,8 @@ class FunctionWorker:
         end = time.monotonic() + timeout_s
         try:
             self._socket.settimeout(timeout_s)
-            self._socket.sendall(_HEADER.pack(kind, len(content)) + content)
-            answer, length = _HEADER.unpack(self._received(_HEADER.size, end))
+            self._socket.sendall(HEADER.pack(kind, len(content)) + content)
+            answer, length = HEADER.unpack(self._received(HEADER.size, end))
             if length > _FRAME_BYTES_MAX:
                 raise WorkerEnded(f"its answer has {length} bytes")
             received = self._received(length, end)
@@ -145,9 +145,9 @@ class FunctionWorker:
             raise WorkerEnded(f"it has not answered within {timeout_s:g} s") from None
         except OSError as error:
             raise WorkerEnded("its process has ended") from error
-        if answer == _ERROR:
-            message, _, trace = received[_NUMBER.size :].decode(errors="replace").partition("\0")
-            raise CallError(message, trace, _NUMBER.unpack(received[: _NUMBER.size])[0])
+        if answer == ERROR:
+            message, _, trace = received[NUMBER.size :].decode(errors="replace").partition("\0")
+            raise CallError(message, trace, NUMBER.unpack(received[: NUMBER.size])[0])
         if answer != _ANSWER:
             raise WorkerEnded("its answer cannot be read")
         return received

@@ -151,7 +151,9 @@ class _Function:
         if not self._pyarrow.types.is_struct(kind):
             return value[0] if isinstance(value, tuple) and len(value) == 1 else value
         if len(value) != kind.num_fields:
-            raise TypeError(f"a row of {len(value)} values where {kind.num_fields} columns are declared")
+            raise TypeError(
+                f"expected a value for each of {kind.num_fields} declared columns in a row, found {len(value)}"
+            )
         return {kind.field(index).name: item for index, item in enumerate(value)}
 
     def _vectorized(self, batch: Any) -> Any:
@@ -162,7 +164,7 @@ class _Function:
             if not isinstance(result, self._pyarrow.Array):
                 result = self._pyarrow.array(result, self._type)
             if len(result) != batch.num_rows:
-                raise ValueError(f"{len(result)} results for {batch.num_rows} rows")
+                raise ValueError(f"expected a result for each row ({batch.num_rows}), found {len(result)}")
             return result.cast(self._type)
         except Exception as error:  # noqa: BLE001
             raise _Failure(-1, error) from None

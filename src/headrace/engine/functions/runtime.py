@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import pyarrow
 import structlog
 
 from headrace.core.atomic_file import write_atomically
@@ -24,51 +22,25 @@ from headrace.core.errors import ExternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import parse_type
+from headrace.engine.functions import commands
 from headrace.engine.functions.egress_proxy import EgressProxy
-from headrace.engine.functions.packages import installed
+from headrace.engine.functions.on_worker import SentCode
+from headrace.engine.functions.packages import archived, installed
 from headrace.engine.functions.protocol import LentFunction, declaration
 from headrace.engine.protocol import FunctionLaunch
 from headrace.planner.duckdb_sql import type_name
 from headrace.planner.physical import UserFunction
+from headrace.planner.target import LOCAL, Target
 from headrace.runtime import confined
-from headrace.runtime.extension import group_jars, pyspark_folder
-from headrace.runtime.java import java_runtime
+from headrace.runtime.extension import group_jars
 
 log = structlog.get_logger()
 
 _GROUP = "functions"
-_MAIN = "io.headrace.functions.FunctionWorker"
-_OF_SPARK = (
-    "arrow-",
-    "flatbuffers-",
-    "slf4j-api-",
-    "netty-buffer-",
-    "netty-common-",
-    "jackson-",
-    "scala-library-",
-)
-"""What the worker needs of the jars of pyspark: Arrow and the library of Scala."""
-_SYSTEM = (
-    "/lib",
-    "/lib64",
-    "/usr/lib",
-    "/usr/lib64",
-    "/etc/ld.so.cache",
-    "/usr/share/zoneinfo",
-    "/dev/null",
-    "/dev/random",
-    "/dev/urandom",
-)
-_CERTIFICATES = ("/etc/ssl", "/etc/pki", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates")
-"""What a function reads that connects by TLS."""
-_OVERHEAD_MB = 512
-"""What a JVM needs beside its heap: classes, compiled code, stacks and Arrow's buffers."""
 _IDLE_MAX = 4
 _IDLE_S = 60.0
 _SCRIPT = confined.__file__
-_PYTHON_WORKER = str(Path(__file__).with_name("python_worker.py"))
-_PYTHON_OVERHEAD_MB = 128
-"""What the interpreter and Arrow need."""
+_ON_WORKER = "headrace.engine.functions.on_worker"
 
 
 @dataclass(frozen=True)
@@ -105,21 +77,24 @@ class FunctionRuntime:
         self._lock = threading.Lock()
         self._proxy = EgressProxy(settings.functions_egress)
 
-    def prepare(self, functions: Sequence[UserFunction]) -> None:
+    def prepare(self, functions: Sequence[UserFunction], target: Target = LOCAL) -> None:
         """Fetch and write what workers of these functions need, so that a start does not wait for it. Blocks; raises as `launches` does."""
-        self.launches(functions, "")
+        self.launches(functions, "", target)
 
     def warm_up(self) -> None:
         """Fetch what the workers of functions in Java need. Blocks; to be called before queries start that call one."""
-        _class_path()
+        _libraries()
 
-    def launches(self, functions: Sequence[UserFunction], scope: str) -> list[FunctionLaunch]:
-        """Return how a driver starts the workers of these functions.
+    def launches(
+        self, functions: Sequence[UserFunction], scope: str, target: Target = LOCAL
+    ) -> list[FunctionLaunch]:
+        """Return how a driver, or the executors of a cluster, start the workers of these functions.
 
         A worker serves one `scope`, such as a role: what a function remembers of one role's rows is not to reach another's.
         Raises UserError 3D018 for a function source that was dropped, 0A000 for functions that cannot be run here.
         """
-        return [self._launch(function, scope) for function in functions]
+        launch = self._sent if target.is_cluster else self._launch
+        return [launch(function, scope) for function in functions]
 
     @contextmanager
     def lent(self, functions: Sequence[UserFunction], scope: str) -> Iterator[list[LentWorker]]:
@@ -205,66 +180,86 @@ class FunctionRuntime:
         return _Worker(ours, process)
 
     def _launch(self, function: UserFunction, scope: str) -> FunctionLaunch:
-        if (
-            "+" in function.digest
-            and function.language == "python"
-            and not self._settings.functions_requirements
-        ):
+        launch = self._worker(function)
+        launch["confined"] = _is_confined(self._settings)
+        if launch["confined"] and function.egress:
+            network = confined.PASSED if function.language == "python" else confined.SUPERVISED
+            launch |= {
+                "proxy": self._proxy.address(),
+                "destinations": function.egress,
+                "network": network,
+            }
+        return self._called(function, scope, [sys.executable, "-I", "-S", _SCRIPT, json.dumps(launch)])
+
+    def files(self, functions: Sequence[UserFunction], target: Target) -> dict[str, str]:
+        """Return the files that executors of a cluster need for these functions, by name, in base64; none of another target.
+
+        Blocks, and raises as `launches` does.
+        """
+        files = {
+            file.name: file
+            for function in (functions if target.is_cluster else ())
+            for file in (*self._sent_files(function), *_libraries_of(function))
+        }
+        return {name: base64.b64encode(file.read_bytes()).decode() for name, file in files.items()}
+
+    def _sent(self, function: UserFunction, scope: str) -> FunctionLaunch:
+        """Return how an executor starts a worker: by Headrace's Python there, which knows the paths of its machine, and with the files that
+        the driver sends."""
+        code = SentCode(
+            language=function.language,
+            files=[file.name for file in self._sent_files(function)],
+            libraries=[jar.name for jar in _libraries_of(function)],
+            memory_mb=self._settings.functions_memory_mb,
+            is_confined=self._settings.functions_confined,
+            destinations=function.egress,
+            egress=list(self._settings.functions_egress),
+        )
+        return self._called(function, scope, ["-m", _ON_WORKER, code.model_dump_json()], on_executors=True)
+
+    def _called(
+        self, function: UserFunction, scope: str, command: list[str], *, on_executors: bool = False
+    ) -> FunctionLaunch:
+        return FunctionLaunch(
+            id=function.id,
+            signature=function.signature,
+            source=f"{_worker_code(function)} {scope}",
+            command=command,
+            declaration=base64.b64encode(_declaration(function)).decode(),
+            result=function.result,
+            timeout_ms=self._settings.functions_timeout_ms,
+            on_executors=on_executors,
+        )
+
+    def _worker(self, function: UserFunction) -> dict[str, object]:
+        memory_mb, files = self._settings.functions_memory_mb, self._files(function)
+        connects = bool(function.egress)
+        if function.language == "java":
+            return commands.of_java(files, _libraries_of(function), memory_mb, connects=connects)
+        module, *requirements = files
+        packages = [installed(file) for file in requirements]
+        return commands.of_python(module, packages, memory_mb, connects=connects)
+
+    def _sent_files(self, function: UserFunction) -> list[Path]:
+        """Return the files of a function's code for another machine: the packages instead of their lists."""
+        first, *others = self._files(function)
+        return [first, *(others if function.language == "java" else map(archived, others))]
+
+    def _files(self, function: UserFunction) -> list[Path]:
+        """Return the files of a function's code: JARs, or a module or wheel and lists of requirements. Raises UserError 0A000 for lists
+        that the operator does not allow."""
+        first, others = ("jar", "jar") if function.language == "java" else ("py", "txt")
+        digest, *more = function.digest.split("+")
+        if more and function.language == "python" and not self._settings.functions_requirements:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
                 f"the function {function.signature} requires packages, which functions of this server cannot",
                 hint="Its operator allows it with HEADRACE_FUNCTIONS_REQUIREMENTS=on.",
             )
-        launch = self._python(function) if function.language == "python" else self._java(function)
-        launch["confined"] = _is_confined(self._settings)
-        if launch["confined"] and function.egress:
-            _check_egress(function)
-            launch |= {"proxy": self._proxy.address(), "destinations": function.egress}
-        return FunctionLaunch(
-            id=function.id,
-            signature=function.signature,
-            source=f"{_worker_code(function)} {scope}",
-            command=[sys.executable, "-I", "-S", _SCRIPT, json.dumps(launch)],
-            declaration=base64.b64encode(_declaration(function)).decode(),
-            result=function.result,
-            timeout_ms=self._settings.functions_timeout_ms,
-        )
-
-    def _java(self, function: UserFunction) -> dict[str, object]:
-        memory_mb = self._settings.functions_memory_mb
-        home, class_path, jars = (
-            java_runtime().home,
-            _class_path(),
-            [str(self._file(function, digest, "jar")) for digest in function.digest.split("+")],
-        )
-        heap = [f"-Xmx{memory_mb}m", f"-XX:MaxDirectMemorySize={memory_mb}m"]
-        libraries = os.pathsep.join(map(str, class_path))
-        return {
-            "command": [str(home / "bin" / "java"), *heap, *_JAVA_OPTIONS, "-cp", libraries, _MAIN, *jars],
-            "read": [str(home.resolve()), *map(str, class_path), *jars, *_SYSTEM],
-            "memory_mb": 2 * memory_mb + _OVERHEAD_MB,
-        }
-
-    def _python(self, function: UserFunction) -> dict[str, object]:
-        code, *requirements = function.digest.split("+")
-        module, site = str(self._file(function, code, "py")), Path(pyarrow.__file__).parent.parent
-        packages = [str(installed(self._file(function, digest, "txt"))) for digest in requirements]
-        interpreter = Path(sys.executable)
-        interpreters = {str(Path(path).resolve()) for path in (sys.base_prefix, sys.base_exec_prefix)}
-        arrow = [str(path) for name in ("pyarrow*", "tzdata") for path in site.glob(name)]
-        return {
-            "command": [str(interpreter.resolve()), "-I", "-S", _PYTHON_WORKER, str(site), module, *packages],
-            "read": [
-                *interpreters,
-                _PYTHON_WORKER,
-                *arrow,
-                module,
-                *packages,
-                *_SYSTEM,
-                *(_CERTIFICATES if function.egress else ()),
-            ],
-            "memory_mb": self._settings.functions_memory_mb + _PYTHON_OVERHEAD_MB,
-        }
+        return [
+            self._file(function, digest, first),
+            *(self._file(function, other, others) for other in more),
+        ]
 
     def _file(self, function: UserFunction, digest: str, ending: str) -> Path:
         """Return a file of the function's code; it is written once, under its digest."""
@@ -290,30 +285,9 @@ class FunctionRuntime:
         return path
 
 
-_JAVA_OPTIONS = (
-    "-Xss1m",
-    "-XX:+UseSerialGC",
-    "-XX:-UsePerfData",
-    "-XX:-UseContainerSupport",
-    "-XX:+ExitOnOutOfMemoryError",
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "-Dio.netty.tryReflectionSetAccessible=true",
-)
-
-
 def _worker_code(function: UserFunction) -> str:
     """Return what identifies the workers that run a function: functions of one code share them, unless they may connect to other hosts."""
     return f"{function.digest} {','.join(function.egress)}" if function.egress else function.digest
-
-
-def _check_egress(function: UserFunction) -> None:
-    """Raise UserError 0A000 for a confined function that cannot connect."""
-    if function.language == "java":
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"the function {function.signature} connects to {', '.join(function.egress)}, which confined functions in Java cannot",
-            hint="Write it in Python. An operator who trusts the code of all functions sets HEADRACE_FUNCTIONS_CONFINED=off.",
-        )
 
 
 def _declaration(function: UserFunction) -> bytes:
@@ -323,9 +297,13 @@ def _declaration(function: UserFunction) -> bytes:
 
 
 @cache
-def _class_path() -> tuple[Path, ...]:
-    jars = sorted((pyspark_folder() / "jars").glob("*.jar"))
-    return (*group_jars(_GROUP), *(jar for jar in jars if jar.name.startswith(_OF_SPARK)))
+def _libraries() -> tuple[Path, ...]:
+    """Return the jars of the worker of functions in Java."""
+    return tuple(group_jars(_GROUP))
+
+
+def _libraries_of(function: UserFunction) -> tuple[Path, ...]:
+    return _libraries() if function.language == "java" else ()
 
 
 def _is_confined(settings: Settings) -> bool:

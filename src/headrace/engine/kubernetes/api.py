@@ -23,6 +23,7 @@ _LOG_BYTES = 1024 * 1024
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _NO_POD = (404,)
 _OTHER_POD = (404, 409)
+_NAME_IN_USE = (409,)
 _NEEDED = (("create", "pods"), ("get", "pods"), ("list", "pods"), ("delete", "pods"), ("create", "secrets"))
 """Verbs without which a driver does not start or end. Without its log, it only lacks a reason."""
 
@@ -30,10 +31,10 @@ _NEEDED = (("create", "pods"), ("get", "pods"), ("list", "pods"), ("delete", "po
 class KubernetesApi:
     """The pods of one namespace. Used from threads, one request at a time.
 
-    Raises UserError 3D021 if the client is not installed, 3D008 if `master` is not the cluster of the settings.
+    Raises UserError 3D021 if the client is not installed, 3D008 if `master` is not the cluster of the settings; None is that cluster.
     """
 
-    def __init__(self, master: str, settings: Settings) -> None:
+    def __init__(self, master: str | None, settings: Settings) -> None:
         try:
             from kubernetes import client
         except ImportError:
@@ -74,10 +75,10 @@ class KubernetesApi:
                     hint="The operator grants the role of the Helm chart to the server's service account.",
                 )
 
-    def create_pod(self, pod: Manifest) -> str:
-        """Create a pod; return its uid."""
-        created = self._call(self._core.create_namespaced_pod, self.namespace, pod)
-        return str(created.metadata.uid)
+    def create_pod(self, pod: Manifest) -> str | None:
+        """Create a pod; return its uid, None if there is one of that name."""
+        created = self._call(self._core.create_namespaced_pod, self.namespace, pod, ignored=_NAME_IN_USE)
+        return None if created is None else str(created.metadata.uid)
 
     def create_secret(self, secret: Manifest) -> None:
         """Create a secret."""
@@ -86,6 +87,19 @@ class KubernetesApi:
     def pod(self, name: str) -> Any | None:
         """Return a pod with its status; None if there is none."""
         return self._call(self._core.read_namespaced_pod, name, self.namespace, ignored=_NO_POD)
+
+    def controller(self, name: str, uid: str) -> Manifest | None:
+        """Return a reference to the controller of a pod, such as a StatefulSet, which outlives the pod; None if it has none."""
+        pod = self.pod(name)
+        owners = pod.metadata.owner_references or () if pod is not None and pod.metadata.uid == uid else ()
+        return next(
+            (
+                {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+                for owner in owners
+                if owner.controller
+            ),
+            None,
+        )
 
     def pods(self, selector: str) -> list[Any]:
         """Return the pods with these labels."""
@@ -137,30 +151,33 @@ class KubernetesApi:
             ) from None
 
 
-def _load(master: str, settings: Settings, configuration: Any) -> str:
+def _load(master: str | None, settings: Settings, configuration: Any) -> str:
     """Read address and credentials of the cluster; return the namespace by default."""
     from kubernetes import config as untyped
 
     config: Any = untyped
     file = settings.kubernetes_config
     try:
-        if master == IN_CLUSTER:
+        if master == IN_CLUSTER or (master is None and file is None):
             config.load_incluster_config(client_configuration=configuration)
             namespace = ""
             with suppress(OSError):
                 namespace = _NAMESPACE_FILE.read_text(encoding="ascii").strip()
             return namespace or "default"
-        if file is None:
+        if master is not None and file is None:
             raise _foreign(master, f"'{IN_CLUSTER}', since HEADRACE_KUBERNETES_CONFIG is not set")
         config.load_kube_config(str(file), client_configuration=configuration)
     except (config.ConfigException, OSError) as error:
+        source = "the service account of the pod" if file is None or master == IN_CLUSTER else os.fspath(file)
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"cannot use {'the service account of the pod' if master == IN_CLUSTER else os.fspath(file or '')}: {str(error)[:200]}",
+            f"cannot use {source}: {str(error)[:200]}",
             hint="The operator corrects HEADRACE_KUBERNETES_CONFIG, or runs the server in a pod with a mounted token.",
         ) from None
     # The credentials must reach no other server.
-    if str(configuration.host).rstrip("/") != master.removeprefix("k8s://").rstrip("/"):
+    if master is not None and str(configuration.host).rstrip("/") != master.removeprefix("k8s://").rstrip(
+        "/"
+    ):
         raise _foreign(master, f"'k8s://{configuration.host}', the cluster of HEADRACE_KUBERNETES_CONFIG")
     _, context = config.list_kube_config_contexts(str(file))
     return str(context.get("context", {}).get("namespace") or "default")

@@ -15,14 +15,17 @@ import structlog
 from headrace.core.errors import ExternalError, HeadraceError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
-from headrace.engine.driver_port import DriverPort, ExpectedDriver, Streams
+from headrace.engine.driver_port import DriverPort
+from headrace.engine.handshake import Handshake, HandshakeLaunch
+from headrace.engine.kubernetes import kept as keeping
 from headrace.engine.kubernetes.api import KubernetesApi
+from headrace.engine.kubernetes.kept import KeptPod, KeptPods, mount, pod_digest
 from headrace.engine.kubernetes.pods import (
     BUCKET_FILE,
     CREDENTIALS,
-    GRACE_S,
     SPARK_SECRET_FILE,
     WORK,
+    Manifest,
     PodOptions,
     driver_pod,
     driver_secret,
@@ -31,9 +34,10 @@ from headrace.engine.kubernetes.pods import (
     pod_name,
     trouble_of,
 )
+from headrace.engine.kubernetes.removal import remove
 from headrace.engine.launch import driver_options, last_failure, log_file, rotate_log
 from headrace.engine.pool_properties import login
-from headrace.engine.protocol import CERTIFICATE_FILE, TOKEN_FILE, Ready, Resumed
+from headrace.engine.protocol import CERTIFICATE_FILE, TOKEN_FILE
 from headrace.engine.sizes import Resources
 
 log = structlog.get_logger()
@@ -42,29 +46,37 @@ POLL_S = 2.0
 SCHEDULE_TIMEOUT_S = 300.0
 """A cluster that adds nodes by itself needs minutes for one."""
 READY_TIMEOUT_S = 900.0
-GONE_TIMEOUT_S = GRACE_S + 40.0
 _GONE_CODE = 1
 
 
-class PodLaunch:
+class PodLaunch(HandshakeLaunch):
     """A pod of a driver; the members are those of `engine.launch.Launch`.
 
-    The pod of an earlier driver of the pool is gone before this one is created: its name is the same.
+    The pod of an earlier driver of the pool is gone before this one is created: its name is the same. With `kept`, the driver outlives its
+    server, and one of an earlier server is taken over.
     """
 
     def __init__(
-        self, pool: str, settings: Settings, given: Resources, port: DriverPort | None, *, catalog: str
+        self,
+        pool: str,
+        settings: Settings,
+        given: Resources,
+        port: DriverPort | None,
+        *,
+        catalog: str,
+        pool_id: str = "",
+        kept: KeptPods | None = None,
     ) -> None:
         self._pool = pool
         self._settings = settings
         self._given = given
         self._server_port = port
         self._catalog = catalog
+        self._pool_id = pool_id
+        self._kept = kept
+        self._epoch = 0
         self._name = pod_name(catalog, pool)
         self.log = log_file(settings, pool)
-        self.ready: Ready | Resumed | None = None
-        self.connected: asyncio.Future[Streams]
-        self._driver: ExpectedDriver | None = None
         self._api: KubernetesApi
         self._exited: asyncio.Future[int]
         self._stalled: asyncio.Future[str]
@@ -77,19 +89,17 @@ class PodLaunch:
         self._executors: str | None = None
 
     async def start(self, *, warm_up: bool) -> None:
-        """Create the pod and its secret. Raises HeadraceError, and then leaves nothing."""
+        """Wait for the driver of an earlier server, or create a pod and its secret. Raises HeadraceError, and then leaves nothing new."""
         loop, port = asyncio.get_running_loop(), self._port()
         self._exited, self._stalled = loop.create_future(), loop.create_future()
+        pod = self._kept.returning(self._pool_id, self._given) if self._kept is not None else None
+        if self._kept is not None:
+            self._epoch = await asyncio.to_thread(self._kept.claim, self._pool_id)
         self._api = await asyncio.to_thread(KubernetesApi, self._given.place.master, self._settings)
-        self._driver = port.expect()
-        self.connected = self._driver.connected
-        try:
-            await self._remove(None)
-            await asyncio.to_thread(self._create, self._driver, warm_up)
-        except BaseException:
-            await asyncio.shield(self.end())
-            raise
-        log.info("driver_started", pool=self._pool, pod=self._name)
+        if pod is not None:
+            self._await_return(port, pod)
+        else:
+            await self._start_anew(port, warm_up)
         self._watching = asyncio.create_task(self._watch(), name=f"pod {self._name}")
 
     async def wait(self) -> int:
@@ -97,33 +107,39 @@ class PodLaunch:
         return await asyncio.shield(self._exited)
 
     async def stalled(self) -> str:
-        """Return why the driver does not start, in bounded time."""
+        """Return why the driver does not start, or does not follow this server, in bounded time."""
+        if self.returns:
+            return await asyncio.shield(self._handshake.failed)
         try:
             return await asyncio.shield(self._stalled)
         finally:
             self._starts = False
 
     async def end(self) -> None:
-        """End the pod, and return when it is gone, or after a minute: the next start waits for it again."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-            if not self._exited.done():
+        """End the pod, and return when it is gone, or after a minute: the next start waits for it again. A driver that follows a later
+        server is not ended."""
+        is_watched = self._watching is not None and not self._exited.done()
+        await self._close()
+        if not self._handshake.is_refused:
+            if is_watched:
                 await self._keep_log()
-        if self._driver is not None:
-            self._port().forget(self._driver)
-            if self.connected.done() and not self.connected.cancelled():
-                self.connected.result()[1].close()
-        try:
-            if self._is_created:
-                await self._remove(self._uid)
-        except HeadraceError as error:
-            log.warning("pod_not_removed", pod=self._name, reason=error.message)
+            try:
+                if self._is_created:
+                    await remove(self._api, self._name, self._uid)
+            except HeadraceError as error:
+                log.warning("pod_not_removed", pod=self._name, reason=error.message)
+            if self._kept is not None:
+                await asyncio.to_thread(self._kept.forget, self._pool_id, self._epoch)
         await asyncio.to_thread(self._api.close)
 
     async def leave(self) -> None:
-        """End the pod, which does not outlive its server."""
-        await self.end()
+        """Close the connection: the driver waits for the next server, if it outlives this one; otherwise end it."""
+        if self._kept is None:
+            await self.end()
+            return
+        await self._close()
+        await asyncio.to_thread(self._api.close)
+        log.info("driver_left", pool=self._pool, pod=self._name, waits_s=self._settings.driver_orphan_s)
 
     def failure(self) -> str | None:
         """Return the reason of the end: the driver's own, or that of Kubernetes."""
@@ -131,6 +147,34 @@ class PodLaunch:
         if own is not None and self._executors is not None:
             return f"{own} Kubernetes reports: {self._executors}"
         return own or self._reason
+
+    def _await_return(self, port: DriverPort, pod: KeptPod) -> None:
+        self.returns, self._starts = True, False
+        self._is_created, self._uid = True, pod.uid
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        self._handshake = Handshake(self._pool, pod.token, epoch=self._epoch, returns=True)
+        self._handshake.fail_after(keeping.RETURN_TIMEOUT_S)
+        port.expect(self._handshake)
+        log.info("driver_awaited", pool=self._pool, pod=self._name, epoch=self._epoch)
+
+    async def _start_anew(self, port: DriverPort, warm_up: bool) -> None:
+        self._handshake = Handshake(self._pool, secrets.token_urlsafe(32))
+        port.expect(self._handshake)
+        try:
+            await remove(self._api, self._name, None)
+            await asyncio.to_thread(self._create, port, warm_up)
+        except BaseException:
+            await asyncio.shield(self.end())
+            raise
+        log.info("driver_started", pool=self._pool, pod=self._name)
+
+    async def _close(self) -> None:
+        """Close the connection, and look at the pod no more."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        self._port().forget(self._handshake)
+        self._handshake.close()
 
     def _port(self) -> DriverPort:
         """Return the server's port. Raises UserError 3D021 without it: the operator's settings have changed since CREATE."""
@@ -157,57 +201,62 @@ class PodLaunch:
 
     def _volume(self) -> tuple[str, str]:
         """Return the claim of the volume of checkpoints, and the folder at which it is mounted."""
-        settings, folder = self._settings, self._given.place.checkpoints
-        if settings.kubernetes_claim is None or folder is None:
+        claim, folder = self._settings.kubernetes_claim, mount(self._settings, self._given)
+        if claim is None or folder is None:
             raise _missing("HEADRACE_KUBERNETES_CLAIM")
-        mounts = [root for root in settings.checkpoint_mounts if Path(folder).is_relative_to(root)]
-        return settings.kubernetes_claim, str(mounts[0] if mounts else folder)
+        return claim, str(folder)
 
-    def _create(self, driver: ExpectedDriver, warm_up: bool) -> None:
+    def _create(self, port: DriverPort, warm_up: bool) -> None:
         settings, options = self._settings, self._options()
         values = driver_options(self._pool, settings, self._given, work_dir=Path(WORK), warm_up=warm_up)
         values["pods"] = options.model_dump()
+        if self._kept is not None:
+            values["outlive"] = {"epoch": self._epoch, "orphan_s": settings.driver_orphan_s}
         arguments = [
             *("--server", str(settings.driver_server)),
             *("--credentials", str(CREDENTIALS)),
             *("--options", json.dumps(values)),
         ]
         files = {
-            TOKEN_FILE: driver.token,
-            CERTIFICATE_FILE: driver.certificate,
+            TOKEN_FILE: self._handshake.token,
+            CERTIFICATE_FILE: port.identity.certificate,
             # The driver shares it with its executors, and with nobody else.
             SPARK_SECRET_FILE: secrets.token_urlsafe(32),
         }
         if self._given.place.is_remote:
             files[BUCKET_FILE] = json.dumps(login(settings).variables())
-        owner = settings.kubernetes_owner if self._api.is_own_namespace else None
         pod = driver_pod(
             options,
             arguments=arguments,
             heap_mb=self._given.heap_mb,
-            owner=owner.partition("/")[::2] if owner else None,
+            owner=self._owner(),
             secret_files=files,
         )
         # The pod waits for its secret, which belongs to the pod: nothing outlives it.
         self._is_created = True
         self._uid = self._api.create_pod(pod)
+        if self._uid is None:
+            self._is_created = False
+            raise ExternalError(
+                SqlState.REMOTE_UNAVAILABLE,
+                f"another server has created the pod {self._name}",
+                hint="Only one server may use a catalog: the other one leads.",
+            )
         self._api.create_secret(driver_secret(options, files, self._uid))
+        if self._kept is not None:
+            token = self._handshake.token
+            digest = pod_digest(token, settings, self._given)
+            kept = KeptPod(uid=self._uid, token=token, digest=digest, identity=port.identity)
+            self._kept.keep(self._pool_id, self._epoch, kept)
 
-    async def _remove(self, uid: str | None) -> None:
-        """Delete the pod of that uid (None: any) and wait until it is gone. Raises ExternalError 57014 if it is not: it may still run."""
-        deadline = time.monotonic() + GONE_TIMEOUT_S
-        await asyncio.to_thread(self._api.delete_pod, self._name, uid)
-        while (pod := await asyncio.to_thread(self._api.pod, self._name)) is not None:
-            # Of another server, which has taken over and waited for this one.
-            if uid is not None and pod.metadata.uid != uid:
-                return
-            if time.monotonic() > deadline:
-                raise ExternalError(
-                    SqlState.TIMEOUT,
-                    f"the pod {self._name} does not end",
-                    hint="If its node is lost, delete the node: nobody knows whether the pod still runs there.",
-                )
-            await asyncio.sleep(POLL_S / 4)
+    def _owner(self) -> Manifest | None:
+        """Return a reference to the object with which Kubernetes deletes the driver: the server's pod, or its controller if the driver
+        outlives that pod."""
+        if self._settings.kubernetes_owner is None or not self._api.is_own_namespace:
+            return None
+        name, _, uid = self._settings.kubernetes_owner.partition("/")
+        controller = self._api.controller(name, uid) if self._kept is not None else None
+        return controller or {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
 
     async def _watch(self) -> None:
         """Look at the pods until the driver ends."""

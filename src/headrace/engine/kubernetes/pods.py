@@ -72,16 +72,20 @@ def labels(catalog: str, name: str) -> dict[str, str]:
     }
 
 
+def drivers_selector(catalog: str) -> str:
+    """Return the selector of all pods of drivers of a catalog."""
+    return f"headrace.io/catalog={catalog},app.kubernetes.io/component=driver"
+
+
 def driver_pod(
     options: PodOptions,
     *,
     arguments: list[str],
     heap_mb: int,
-    owner: tuple[str, str] | None,
+    owner: Manifest | None,
     secret_files: Iterable[str],
 ) -> Manifest:
-    """Return the pod of a driver. `owner` is name and uid of the server's pod, with which it is deleted. `secret_files` are those of its
-    secret."""
+    """Return the pod of a driver. It is deleted with its `owner`, a reference to an object. `secret_files` are those of its secret."""
     memory = heap_mb + max(_OVERHEAD_MB_MIN, int(heap_mb * _OVERHEAD))
     container = _container("driver", options)
     container |= {
@@ -96,8 +100,7 @@ def driver_pod(
     spec["automountServiceAccountToken"] = True
     metadata: Manifest = {"name": options.pod, "namespace": options.namespace, "labels": options.labels}
     if owner is not None:
-        name, uid = owner
-        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}]
+        metadata["ownerReferences"] = [owner]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

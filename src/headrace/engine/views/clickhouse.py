@@ -52,7 +52,7 @@ from headrace.engine.views.clickhouse_tables import (
 from headrace.engine.views.database import open_database
 from headrace.engine.views.epochs import rows_of
 from headrace.engine.views.snapshots import Left, Snapshots, ViewRows
-from headrace.engine.views.store import QUERY_TIMEOUT_S, Bounds
+from headrace.engine.views.store import Bounds
 from headrace.engine.views.worker import Table
 from headrace.planner.duckdb_sql import text_literal, type_name
 from headrace.planner.physical import Column
@@ -113,7 +113,7 @@ class ClickHouseViews:
         self._cleaner = ThreadPoolExecutor(1, thread_name_prefix="views-clean")
         self._clients = ExitStack()
         self._clickhouse = self._clients.enter_context(ClickHouse(store))
-        self._reading = self._clients.enter_context(ClickHouse(store, timeout_s=QUERY_TIMEOUT_S))
+        self._reading = self._clients.enter_context(ClickHouse(store, timeout_s=bounds.timeout_s))
         self._writing = threading.Lock()
         self._tables: dict[str, ViewTable] = {}
         self._marks: dict[str, _Marks] = {}
@@ -210,7 +210,7 @@ class ClickHouseViews:
     def query(
         self,
         sql: str,
-        timeout_s: float = QUERY_TIMEOUT_S,
+        timeout_s: float | None = None,
         *,
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,

@@ -37,7 +37,7 @@ from headrace.engine.views.conditions import condition_sql
 from headrace.engine.views.database import open_database
 from headrace.engine.views.epochs import rows_of
 from headrace.engine.views.snapshots import Left, Snapshots, ViewRows
-from headrace.engine.views.store import QUERY_TIMEOUT_S, Bounds
+from headrace.engine.views.store import Bounds
 from headrace.engine.views.worker import Table
 from headrace.planner.duckdb_sql import type_name
 from headrace.planner.physical import Column
@@ -149,7 +149,7 @@ class DuckDbViews:
     def query(
         self,
         sql: str,
-        timeout_s: float = QUERY_TIMEOUT_S,
+        timeout_s: float | None = None,
         *,
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,

@@ -20,6 +20,7 @@ import duckdb
 from duckdb.func import FunctionNullHandling
 
 from headrace.core.types import TEXT_LENGTH_MAX
+from headrace.core.wording import with_article
 from headrace.engine.views import text_functions
 from headrace.engine.views.json_functions import json_answer, json_kind, json_quoted, json_unquoted
 
@@ -53,7 +54,7 @@ _REPLACEMENT = re.compile(r"\\(.)|\$(\d)|[\\$]", re.DOTALL)
 
 
 def install(database: duckdb.DuckDBPyConnection) -> None:
-    """Make the functions known to every cursor of a database."""
+    """Register the functions with every cursor of a database."""
     text, number, floating, flag = "VARCHAR", "INTEGER", "DOUBLE", "BOOLEAN"
     functions: tuple[tuple[str, Callable[..., Any], list[str], str], ...] = (
         ("decimal_arithmetic", _decimal_arithmetic, [text, text, text, number, number], text),
@@ -177,7 +178,7 @@ def _trimmed_value(text: str, kind: str, safe: bool) -> str | None:
 
 def _refuse(text: str, kind: str, safe: bool) -> None:
     if not safe:
-        raise ValueError(f"[22000] the text {text[:100]!r} is not a {kind}")
+        raise ValueError(f"[22000] the text {text[:100]!r} is not {with_article(kind)}")
 
 
 def _time_of_text(text: str, kind: str, safe: bool) -> datetime.datetime | None:

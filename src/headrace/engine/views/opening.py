@@ -42,7 +42,12 @@ def spill_folder(settings: Settings) -> Path:
 
 def bounds_of(settings: Settings) -> Bounds:
     """Return the limits of a snapshot query."""
-    return Bounds(settings.snapshot_rows_max, settings.snapshot_bytes_max, settings.snapshot_memory_mb)
+    return Bounds(
+        settings.snapshot_rows_max,
+        settings.snapshot_bytes_max,
+        settings.snapshot_memory_mb,
+        settings.snapshot_timeout_ms / 1000,
+    )
 
 
 def refuse_unshared(settings: Settings, *, span: Span | None = None) -> None:

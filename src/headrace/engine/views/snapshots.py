@@ -83,13 +83,14 @@ class Snapshots:
     def query(
         self,
         sql: str,
-        timeout_s: float,
+        timeout_s: float | None,
         arrow_tables: Mapping[str, Any],
         fetch: Fetch,
         workers: Sequence[LentWorker] = (),
     ) -> tuple[tuple[tuple[str, str], ...], list[tuple[Any, ...]]]:
         """Run a query as `ViewStore.query` does; `fetch` returns the rows of its views."""
-        end = time.monotonic() + timeout_s
+        limit_s = self._bounds.timeout_s if timeout_s is None else timeout_s
+        end = time.monotonic() + limit_s
 
         def left() -> float:
             seconds = end - time.monotonic()
@@ -98,7 +99,7 @@ class Snapshots:
             if (is_abandoned := ABANDONED.get()) is not None and is_abandoned.is_set():
                 raise UserError(SqlState.CANCELLED, "the query was cancelled")
             if seconds <= 0:
-                raise _too_slow(timeout_s)
+                raise _too_slow(limit_s)
             return seconds
 
         self._spill.mkdir(parents=True, exist_ok=True)
@@ -299,7 +300,7 @@ def _too_slow(timeout_s: float) -> UserError:
     return UserError(
         SqlState.TIMEOUT,
         f"the query of materialized views took longer than {timeout_s:g} s",
-        hint="Aggregate in the query of the view, or join on a more selective condition.",
+        hint="Aggregate in the query of the view, join on a more selective condition, or raise HEADRACE_SNAPSHOT_TIMEOUT_MS.",
     )
 
 

@@ -19,20 +19,21 @@ from headrace.planner.view_reads import ViewRead
 
 PURGE_INTERVAL_S = 5.0
 READER_THREADS = 3
-QUERY_TIMEOUT_S = 15.0
-"""Less than the statement timeout: a query that its client has stopped waiting for must not hold its thread."""
-
 ABANDONED: ContextVar[Event | None] = ContextVar("abandoned", default=None)
 """Set when nobody waits for the query of this context any longer."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limits of one snapshot query: rows and bytes of its result, and the memory of the process that evaluates it."""
+    """Limits of one snapshot query: rows and bytes of its result, the memory of the process that evaluates it, and its time.
+
+    The time is less than the statement timeout: a query that its client has stopped waiting for must not hold its thread.
+    """
 
     rows: int = 100_000
     bytes: int = 32 * 1024 * 1024
     memory_mb: int = 512
+    timeout_s: float = 15.0
 
 
 class ViewSnapshot(Protocol):
@@ -69,7 +70,7 @@ class ViewStore(Protocol):
         *,
         retention_ms: int | None = None,
     ) -> None:
-        """Make an empty view; `key_columns` must be among `columns`. A view that exists already is left as it is.
+        """Create an empty view; `key_columns` must be among `columns`. A view that exists already is left as it is.
 
         With `retention_ms`, `purge` deletes the rows that were last written longer ago.
         """
@@ -112,7 +113,7 @@ class ViewStore(Protocol):
     def query(
         self,
         sql: str,
-        timeout_s: float = QUERY_TIMEOUT_S,
+        timeout_s: float | None = None,
         *,
         reads: Sequence[ViewRead] = (),
         arrow_tables: Mapping[str, Any] | None = None,

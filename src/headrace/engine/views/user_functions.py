@@ -33,7 +33,7 @@ def functions_of_users(
     functions: Sequence[tuple[tuple[LentFunction, ...], float]],
     sockets: Sequence[socket.socket],
 ) -> Iterator[None]:
-    """Make the functions of each worker known to a database, as long as the block runs."""
+    """Register the functions of each worker with a database while the block runs."""
     names: list[str] = []
     try:
         for (of_worker, timeout_s), connection in zip(functions, sockets, strict=True):

@@ -10,9 +10,13 @@ import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.SparkFiles
 import org.apache.spark.sql.internal.SQLConf
 
-/** Description of a call of a function of a user: see `FunctionLaunch` in `engine/protocol.py`. Workers of one `source` are shared. */
+/** Description of a call of a function of a user: see `FunctionLaunch` in `engine/protocol.py`. Workers of one `source` are shared.
+  *
+  * `onExecutors`: the command is one of the files that the driver has sent, and their folder is added to its arguments.
+  */
 final case class FunctionLaunch(
     id: String,
     signature: String,
@@ -20,8 +24,14 @@ final case class FunctionLaunch(
     command: Seq[String],
     declaration: Seq[Byte],
     result: String,
-    timeoutMs: Long
-)
+    timeoutMs: Long,
+    onExecutors: Boolean
+) {
+
+  /** The command of a worker, on the machine of this process. */
+  def start: Seq[String] =
+    if (onExecutors) SparkFiles.get(command.head) +: command.tail :+ SparkFiles.getRootDirectory() else command
+}
 
 /** Functions of users by query and id: the builder of a query announces them before the query's texts name them.
   *
@@ -42,11 +52,12 @@ object UserFunctions {
       command: java.util.List[String],
       declaration: String,
       result: String,
-      timeoutMs: Long
+      timeoutMs: Long,
+      onExecutors: Boolean
   ): Unit =
     announced.put(
       (query, id),
-      FunctionLaunch(id, signature, source, command.asScala.toSeq, Base64.getDecoder.decode(declaration).toSeq, result, timeoutMs)
+      FunctionLaunch(id, signature, source, command.asScala.toSeq, Base64.getDecoder.decode(declaration).toSeq, result, timeoutMs, onExecutors)
     )
 
   /** Called from Python when the query has ended. */
@@ -105,7 +116,7 @@ object FunctionWorkers {
 
   private def attempt(function: FunctionLaunch, kind: Char, arguments: Array[Byte]): Array[Byte] = {
     val workers = idle.computeIfAbsent(function.source, _ => new ConcurrentLinkedDeque)
-    val worker = Option(workers.pollFirst()).getOrElse(new FunctionProcess(function.command))
+    val worker = Option(workers.pollFirst()).getOrElse(new FunctionProcess(function.start))
     var fit = false
     try {
       val answer = worker.call(function, kind, arguments, timer)

@@ -15,7 +15,8 @@ import org.apache.arrow.vector.VectorSchemaRoot
 import org.apache.arrow.vector.ipc.{ArrowStreamReader, ArrowStreamWriter}
 import org.apache.arrow.vector.types.pojo.{ArrowType, Field, Schema}
 
-/** Process that runs the functions of one function source (ADR 58): the arguments are its JARs.
+/** Process that runs the functions of one function source (ADR 58): the arguments are its JARs, and, as a number, the descriptor of a
+  * connection to the proxy that looks names up (ADR 78).
   *
   * Frames cross its standard input and output: a byte, the length of the rest as four bytes, and the rest. Both kinds start with the
   * number of a function, four bytes. `D` declares it by an Arrow schema: its last field is the result, the others are the parameters, and its
@@ -28,12 +29,14 @@ import org.apache.arrow.vector.types.pojo.{ArrowType, Field, Schema}
 object FunctionWorker {
   private final case class Frame(kind: Byte, content: Array[Byte])
 
-  def main(jars: Array[String]): Unit = {
+  def main(arguments: Array[String]): Unit = {
+    val (descriptors, jars) = arguments.partition(_.forall(Character.isDigit))
     val input = new DataInputStream(new BufferedInputStream(new FileInputStream(FileDescriptor.in), 1 << 16))
     val output = new DataOutputStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16))
     System.setOut(new PrintStream(new FileOutputStream(FileDescriptor.err), true))
     System.setIn(InputStream.nullInputStream())
     val loader = new FunctionLoader(jars.map(Path.of(_).toUri.toURL), getClass.getClassLoader)
+    descriptors.foreach(descriptor => HostNames.lookUpThrough(descriptor.toInt))
     val frames = new LinkedBlockingQueue[Frame]
     val reader = new Thread(() => read(input, frames), "frames")
     reader.setDaemon(true)

@@ -4,8 +4,9 @@ import java.util
 
 import scala.jdk.CollectionConverters.{IterableHasAsScala, ListHasAsScala}
 
-import org.apache.iceberg.{Snapshot, SnapshotSummary}
+import org.apache.iceberg.{Snapshot, SnapshotSummary, Table}
 import org.apache.iceberg.spark.actions.SparkActions
+import org.apache.iceberg.util.SnapshotUtil
 import org.apache.spark.sql.SparkSession
 
 /** A table put in order by Iceberg's own actions, whose commits change no rows: streams pass over them. */
@@ -31,8 +32,9 @@ object StoreMaintenance {
     }
   }
 
-  /** Removes the snapshots from before a time, in milliseconds since 1970, but from the oldest on that is needed: the newest of each of these
-    * queries, and those of these ids. Gives how many were removed, and how many were not since they are needed or come later than one.
+  /** Removes the snapshots from before a time, in milliseconds since 1970, but from the oldest on that is needed: the newest of each writer
+    * that belongs to one of these queries, and those of these ids. Returns how many were removed, and how many were not since they are
+    * needed or come later than one.
     */
   def expire(
       session: SparkSession,
@@ -44,7 +46,7 @@ object StoreMaintenance {
   ): Array[Long] = {
     val table = StoreTables.load(session, name)
     val before = table.snapshots().asScala.toSeq
-    val written = queries.asScala.flatMap(query => StoreTables.newest(table, queryProperty, query))
+    val written = writers(table, queryProperty, queries.asScala.toSeq).flatMap(StoreTables.newest(table, queryProperty, _))
     val read = before.filter(snapshot => ids.contains(snapshot.snapshotId().toString))
     // Those in between stay too: an ancestor is found from the newest back only, as long as none is missing.
     val end = (written ++ read).map(_.timestampMillis()).foldLeft(olderThan)(_ min _)
@@ -54,6 +56,17 @@ object StoreMaintenance {
     val kept = after.count(snapshot => isBetween(snapshot, end, olderThan) && snapshot != table.currentSnapshot())
     Array(before.size - after.size, kept)
   }
+
+  /** The writers in a table's history that belong to queries: a query that was started anew or restored, each part of an application and
+    * each of several sinks write under names of their own, which are the query's id with a hyphen and more.
+    */
+  private def writers(table: Table, queryProperty: String, queries: Seq[String]): Set[String] =
+    SnapshotUtil
+      .currentAncestors(table)
+      .asScala
+      .flatMap(snapshot => Option(snapshot.summary().get(queryProperty)))
+      .filter(writer => queries.exists(query => writer == query || writer.startsWith(s"$query-")))
+      .toSet
 
   private def isBetween(snapshot: Snapshot, from: Long, until: Long): Boolean =
     snapshot.timestampMillis() >= from && snapshot.timestampMillis() < until
