@@ -97,8 +97,8 @@ def test_records_that_are_refused_for_too_long_are_an_error(
     )
     with writer(front, store, stream, timeout_s=0.2) as putting, pytest.raises(ExternalError) as caught:
         putting.put(numbered(1, 3))
-    assert f"Kinesis did not take 3 records within 0 s: {THROTTLED}" in caught.value.text()
-    assert "More shards take more" in caught.value.text()
+    assert f"Kinesis did not accept 3 records within 0 s: {THROTTLED}" in caught.value.text()
+    assert "More shards accept more records" in caught.value.text()
 
 
 def test_an_authority_of_ones_own_is_trusted_and_no_other(

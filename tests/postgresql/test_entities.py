@@ -140,7 +140,7 @@ def test_columns_that_would_change_values_are_no_sink(
     changed = Schema(
         (Column("clock", parse_type("TIMESTAMP")), Column("clocks", parse_type("ARRAY<TIMESTAMP>")))
     )
-    expected = r"clock is time without time zone, which does not take TIMESTAMP.*; clocks is time without time zone\[\]"
+    expected = r"clock is time without time zone, which does not accept TIMESTAMP.*; clocks is time without time zone\[\]"
     with pytest.raises(UserError, match=expected):
         writing.check(store, (schema, "t"), changed, upsert=False)
 

@@ -195,7 +195,7 @@ def test_a_value_of_another_type_is_reported_with_its_column(
         error = carried(f"org.apache.spark.SparkException: {caught}\n\tat somewhere")
     stream.stop()
     assert isinstance(error, UserError)
-    assert error.message.startswith(f"a value of column n of {schema}.t is no INTEGER: ")
+    assert error.message.startswith(f"a value of column n of {schema}.t is not an INTEGER: ")
     assert "VARCHAR" in str(error.hint)
 
 

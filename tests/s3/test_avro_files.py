@@ -55,16 +55,16 @@ _BOMB = framed(SCHEMA, [[bytes(avro_files._BLOCK_MAX + 1)]], "deflate")
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"PAR1", "no Avro file"),
+        (b"PAR1", "not an Avro file"),
         (b"Obj\x01" + number(1) + number(2**40), r"declares \d+ bytes"),
         (b"Obj\x01" + number(2**60), "contains more than"),
         (b"Obj\x01" + b"\xff" * 20, "longer than 64 bits"),
         (framed(SCHEMA, [], "null").replace(b"avro.schema", b"avro.scheme"), "no schema"),
         (framed(SCHEMA, [], "null").replace(b"null", b"lzma", 2).replace(b"lzma", b"null", 1), "compressed by 'lzma'"),
-        (_GOOD[:-1], "in the midst of a block"),
-        (_GOOD[:-20], "in the midst of a block"),
+        (_GOOD[:-1], "within a block"),
+        (_GOOD[:-20], "within a block"),
         (_GOOD[:-1] + b"x", "does not end at its declared size"),
-        (_GOOD[:-17] + b"\0" + _GOOD[-16:], "checksum of a block is another|not compressed"),
+        (_GOOD[:-17] + b"\0" + _GOOD[-16:], "checksum of a block does not match|not compressed"),
         (_BOMB, "larger than 64 MiB"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",  # not by a file, whose marker is random: each worker needs the same name

@@ -266,7 +266,9 @@ def test_a_byte_order_mark_is_no_value(s3: S3Client, seed: str, text: str) -> No
 def test_what_is_no_parquet(s3: S3Client, seed: str) -> None:
     s3.put(f"{seed}/bad", "id,name\n")
     file = stored_file(s3, f"{seed}/bad")
-    with pytest.raises(UserError, match=f"cannot read the file {seed}/bad: it is no Parquet") as caught:
+    with pytest.raises(
+        UserError, match=f"cannot read the file {seed}/bad: it is not a Parquet file"
+    ) as caught:
         list(reading.rows(s3.boto, s3.bucket, Part(file, 0, file.size), [Column("id", BIGINT)]))
     assert caught.value.state is SqlState.INVALID_RECORD
 

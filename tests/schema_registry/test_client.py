@@ -187,7 +187,7 @@ def broken(_path: str) -> Answer:
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [(redirect, "HTTP status 302"), (page, "no JSON"), (endless, "more than"), (broken, "HTTP 500")],
+    [(redirect, "HTTP status 302"), (page, "not JSON"), (endless, "more than"), (broken, "HTTP 500")],
 )
 def test_what_is_no_registry_is_told_nothing_of(answer: Callable[[str], Answer], words: str) -> None:
     with RegistryFront(answer=answer) as front:

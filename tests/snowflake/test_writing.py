@@ -183,7 +183,7 @@ def test_a_table_that_has_become_another_is_not_written(
     with Snowflake(store) as session:
         with pytest.raises(UserError, match='has no column "na me"') as missing:
             Output(session, Target(path, COLUMNS))
-        with pytest.raises(UserError, match=r"id is VARCHAR.*, which does not take BIGINT") as wrong:
+        with pytest.raises(UserError, match=r"id is VARCHAR.*, which does not accept BIGINT") as wrong:
             Output(session, Target(path, COLUMNS[:1]))
     assert missing.value.state is SqlState.UNDEFINED_COLUMN
     assert wrong.value.state is SqlState.INVALID_RELATION_DEFINITION

@@ -345,8 +345,6 @@ class StoreDescriptor:
     `on_clusters`: what its tasks need of the workers of a cluster, `java` only or Headrace's `python`; None if they need the server's
     machine, or were never tested elsewhere.
     `tested_unasked`: the server may test stores in use by itself. Not if a test costs money, as it does where it wakes a warehouse.
-    `remote_checkpoints`: where tasks may run if the checkpoint of a query over its entities is in S3. What the query keeps beside is there
-    too. `driver`: its sink lets tasks write files that the driver sends, so that they run on the driver's machine. None: never tested.
     `dataset_namespace` returns the namespace that OpenLineage's rules specify for the entities of a store; None for types without a rule.
     """
 
@@ -356,7 +354,6 @@ class StoreDescriptor:
     read: Callable[[PropertyReader], dict[str, str]]
     test: Callable[[Mapping[str, str]], None]
     path: Callable[[PropertyReader, str], EntityPath]
-    remote_checkpoints: Literal["everywhere", "driver"] | None
     tested_unasked: bool
     layout: Mapping[str, PropertySpec[int]] = field(default_factory=dict)
     pattern: Callable[[EntityPath], EntityPattern | None] = one_entity

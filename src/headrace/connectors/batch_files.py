@@ -7,8 +7,9 @@ from typing import Any
 
 from headrace.connectors.checkpoint_store import CheckpointStore, LocalFolder
 
-_IN_PLACE = "io.headrace.spark.FilesInPlace"
-_NAMES = "_files"
+PROTOCOL, IN_PLACE = "spark.sql.sources.commitProtocolClass", "io.headrace.spark.FilesInPlace"
+"""The setting by which Spark writes files at their places, without a rename."""
+NAMES = "_files"
 """The file in which `FilesInPlace` lists the files of the tasks that count."""
 
 
@@ -25,10 +26,10 @@ def write_files(rows: Any, folder: Path, shared: CheckpointStore, *, rows_per_fi
         writer.parquet(str(folder))
         return False
     # The session belongs to the query, whose other sinks have the same place for such files.
-    session.conf.set("spark.sql.sources.commitProtocolClass", _IN_PLACE)
+    session.conf.set(PROTOCOL, IN_PLACE)
     writer.mode("append").parquet(shared.uri)
     with shared.reading(folder.parent) as copy:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in (copy / _NAMES).read_text().split():
+        for name in (copy / NAMES).read_text().split():
             (copy / name).rename(folder / name)
     return True

@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -188,6 +188,20 @@ class S3Folder:
                 answer = self._client.delete_objects(Bucket=self.bucket, Delete=delete)
                 for refused in answer.get("Errors", ())[:1]:
                     raise ClientError({"Error": refused}, "DeleteObjects")
+
+    def copy_to(self, target: S3Folder, names: Iterable[str] | None = None) -> None:
+        """Copy files to another folder of the bucket, within S3: those with the names, or all. Those that are there are replaced."""
+
+        def copy(name: str) -> None:
+            with self._classified():
+                source = {"Bucket": self.bucket, "Key": self._key(name)}
+                self._client.copy_object(CopySource=source, Bucket=target.bucket, Key=target._key(name))
+
+        if names is None:
+            with self._classified():
+                names = [key.removeprefix(self._key("")) for page in self._pages() for key in page]
+        with ThreadPoolExecutor(_TRANSFERS) as transfers:
+            list(transfers.map(copy, names))
 
     @contextmanager
     def reading(self, beside: Path) -> Iterator[Path]:

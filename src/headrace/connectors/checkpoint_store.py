@@ -162,11 +162,6 @@ def store_of(facts: Mapping[str, str]) -> CheckpointStore:
     return store_at(facts[_URI], Login.of(facts))
 
 
-def folders_of(query: str, folder: Path) -> list[Path]:
-    """Return the checkpoints in `folder` of all incarnations of the query of this id, or with INTERACTIVE of all interactive queries."""
-    return sorted(folder.glob(f"{query}*"))
-
-
 def has_offsets(checkpoint: CheckpointStore) -> bool:
     """Return True if the query of a checkpoint has planned a batch."""
     return any(name.isdecimal() for name in checkpoint.names("offsets"))

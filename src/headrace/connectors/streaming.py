@@ -162,14 +162,14 @@ class RowSinkRequest:
 class OptimizeRequest:
     """Request to maintain an entity.
 
-    `queries` are the unterminated queries, by id. Their checkpoints, one for each incarnation, are in the folders `checkpoints`, which also
+    `queries` are the unterminated queries, by id. Their checkpoints, one for each incarnation, are in the places `checkpoints`, which also
     contain checkpoints of interactive queries. Data that these queries need to continue must stay.
     """
 
     entity: EntityPath
     properties: Mapping[str, str] = field(repr=False)
     queries: tuple[str, ...]
-    checkpoints: tuple[Path, ...]
+    checkpoints: tuple[CheckpointStore, ...]
     options: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -13,6 +13,7 @@ from headrace.core.names import EntityPath, path_text, printed
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import DataType
+from headrace.core.wording import with_article
 from headrace.formats.json import wrong_map
 
 Theirs = TypeVar("Theirs")
@@ -28,7 +29,7 @@ def check_written(
     """Raises UserError 42703 for columns that the table does not have, 42P16 for those that do not take what may come."""
     _check_names(path, schema, actual_types)
     wrong = [
-        f"{printed(column.name)} is {shown(actual_types[column.name])}, which does not take {column.type}"
+        f"{printed(column.name)} is {shown(actual_types[column.name])}, which does not accept {column.type}"
         for column in schema.columns
         if not fits(column.type, actual_types[column.name])
     ]
@@ -58,8 +59,8 @@ def check_json(path: EntityPath, columns: Sequence[Column]) -> None:
         if wrong is not None:
             raise UserError(
                 SqlState.INVALID_RELATION_DEFINITION,
-                f"the column {printed(column.name)} of the table {path_text(path)} is JSON, which does not hold a {wrong}: "
-                "the names in its objects are texts, numbers and booleans",
+                f"the column {printed(column.name)} of the table {path_text(path)} is JSON, which does not hold "
+                f"{with_article(str(wrong))}: the names in its objects are texts, numbers and booleans",
                 hint="CAST the keys of the map to VARCHAR.",
             )
 
@@ -74,7 +75,7 @@ def check_read(
     """Raises UserError 42703 for columns that the table does not have, 42P16 for those that cannot be read as `schema` says."""
     _check_names(path, schema, actual_types)
     wrong = [
-        f"{printed(column.name)} is {shown(actual_types[column.name])}, which is no {column.type}"
+        f"{printed(column.name)} is {shown(actual_types[column.name])}, which is not {with_article(str(column.type))}"
         for column in schema.columns
         if not reads(column.type, actual_types[column.name])
     ]
@@ -92,5 +93,5 @@ def _check_names(path: EntityPath, schema: Schema, actual_types: Mapping[str, ob
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the table {path_text(path)} has no column {', '.join(missing)}",
-            hint=f"It has {', '.join(map(printed, actual_types))}. Names fold to lower case unless they stand in double quotes.",
+            hint=f"It has {', '.join(map(printed, actual_types))}. Names fold to lower case unless they are in double quotes.",
         )

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from headrace.connectors.base import PrintedRecord, PrintStart
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import with_article
 
 SAMPLE_ROWS = 100
 ROWS_MAX = 100_000
@@ -30,7 +31,7 @@ def refuse_time(start: PrintStart, of: str) -> None:
     if isinstance(start.at, int):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"the rows of a {of} have no time to be printed from",
+            f"the rows of {with_article(of)} have no time to be printed from",
             hint="Use 'starting.position' = 'earliest' to print all rows.",
         )
 

@@ -102,8 +102,8 @@ def client_tls_properties(reader: PropertyReader) -> dict[str, str]:
     if len(texts) == 1:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{TLS_CLIENT_CERT.name} and {TLS_CLIENT_KEY.name} need each other",
-            hint="Specify both, or neither.",
+            f"{TLS_CLIENT_CERT.name} and {TLS_CLIENT_KEY.name} must be specified together",
+            hint="Specify the other one too, or remove this one.",
             span=given,
         )
     if texts and not _belong_together(texts[TLS_CLIENT_CERT.name], texts[TLS_CLIENT_KEY.name]):

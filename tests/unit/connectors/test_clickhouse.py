@@ -272,7 +272,7 @@ NO_NULL = "Cannot convert NULL value to non-Nullable type for column i"
         (60, f"Code: 60. DB::Exception: {NO_TABLE}. (UNKNOWN_TABLE)", UserError, "3D007", f"there is no such table at h:1: {NO_TABLE}"),
         (349, f"{NO_NULL}: read stage: ColumnData: (in file/uri /data/x): While executing File. (CANNOT_INSERT_NULL)", UserError, "22000",
          f"ClickHouse refused a value: {NO_NULL}"),
-        (252, "Too many parts (300). (TOO_MANY_PARTS)", ExternalError, "57015", "no room or time for this now, or does not take writes: "
+        (252, "Too many parts (300). (TOO_MANY_PARTS)", ExternalError, "57015", "no room or time for this now, or does not accept writes: "
          "Too many parts (300)"),
         (49, "Logical error. Stack trace: more", ExternalError, "57015", "ClickHouse at h:1 reported an error: Logical error"),
     ],

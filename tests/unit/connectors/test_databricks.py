@@ -94,7 +94,7 @@ def test_a_location_is_a_folder_of_a_bucket(location: str) -> None:
 def test_a_location_is_within_the_bucket() -> None:
     assert within_bucket(store(), "s3://lake/x") == "s3://lake/x"
     for other in ("s3://lake2/x", "s3://other/lake/x"):
-        with pytest.raises(UserError, match="is not in it"):
+        with pytest.raises(UserError, match="is not in the store's bucket lake"):
             within_bucket(store(), other)
 
 

@@ -121,8 +121,8 @@ def test_columns_that_fit() -> None:
             "v BIGINT; d DECIMAL(9, 3); at TIMESTAMP_LTZ; s STRUCT<b INTEGER>",
             "v",
             SqlState.INVALID_RELATION_DEFINITION,
-            "v is VARCHAR, which does not take BIGINT; d is DECIMAL(9, 2), which does not take DECIMAL(9, 3); "
-            "at is TIMESTAMP, which does not take TIMESTAMP_LTZ; s is STRUCT<a INTEGER>, which does not take STRUCT<b INTEGER>",
+            "v is VARCHAR, which does not accept BIGINT; d is DECIMAL(9, 2), which does not accept DECIMAL(9, 3); "
+            "at is TIMESTAMP, which does not accept TIMESTAMP_LTZ; s is STRUCT<a INTEGER>, which does not accept STRUCT<b INTEGER>",
         ),
         (
             "v VARCHAR",
@@ -144,7 +144,7 @@ def test_rows_that_do_not_fit(given: str, key: str, state: SqlState, message: st
     ("declared", "state", "message"),
     [
         ("n DATE", SqlState.UNDEFINED_COLUMN, "shop.kept has no column n"),
-        ("id INTEGER", SqlState.INVALID_RELATION_DEFINITION, "id is BIGINT, which is no INTEGER"),
+        ("id INTEGER", SqlState.INVALID_RELATION_DEFINITION, "id is BIGINT, which is not an INTEGER"),
     ],
 )
 def test_columns_that_cannot_be_read(declared: str, state: SqlState, message: str) -> None:

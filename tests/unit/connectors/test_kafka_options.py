@@ -115,7 +115,7 @@ MSK = {
         (OAUTH, {"sasl.oauthbearer.token.endpoint.url": "https://issuer.example:99999/"}, "https"),
         (OAUTH, {"sasl.oauthbearer.extensions": 'a=b" required; evil="'}, "name=value"),
         (OAUTH, {"sasl.oauthbearer.extensions": "auth=Bearer x"}, "name=value"),
-        (OAUTH, {"sasl.username": "u"}, "needs 'kafka.sasl.hash_function' = PLAIN or SHA256 or SHA512"),
+        (OAUTH, {"sasl.username": "u"}, "requires 'kafka.sasl.hash_function' = PLAIN or SHA256 or SHA512"),
         (OAUTH, {"tls.disabled": "TRUE"}, "requires TLS"),
         (MSK, {"kafka.sasl.password": "p"}, "found AWS_MSK_IAM"),
         (MSK, {"kafka.msk.aws_region": "us-east-1.evil.example/"}, "an AWS region"),
@@ -125,7 +125,7 @@ MSK = {
         (
             {"uris": "b:1"},
             {"kafka.sasl.hash_function": "AWS_MSK_IAM"},
-            "Give kafka.msk.aws_region and kafka.msk",
+            "Specify kafka.msk.aws_region and kafka.msk",
         ),
     ],
 )

@@ -241,7 +241,7 @@ def test_a_computed_column_is_read_and_not_written() -> None:
     table = Table(TABLE.name, {"id": Found("ID", "NUMBER(19,0)", computed=True)})
     schema = Schema(COLUMNS[:1])
     tables.check_readable(table, PATH, schema)
-    with pytest.raises(UserError, match=r"id is NUMBER\(19,0\) GENERATED, which does not take BIGINT"):
+    with pytest.raises(UserError, match=r"id is NUMBER\(19,0\) GENERATED, which does not accept BIGINT"):
         tables.check(table, PATH, schema, upsert=False)
 
 

@@ -83,8 +83,8 @@ def test_an_address_is_nothing_else(uris: str) -> None:
             "must be the PEM text of a private key .*, found \\*\\*\\*\\*",
         ),
         ({"tls__client__cert_file": PEM}, "expected the PEM text of a certificate"),
-        ({"tls__client__cert_file": CERTIFICATE}, "need each other"),
-        ({"tls__client__key_file": KEY}, "need each other"),
+        ({"tls__client__cert_file": CERTIFICATE}, "must be specified together"),
+        ({"tls__client__key_file": KEY}, "must be specified together"),
         ({"tls__verify_server_hostname": "false"}, "specifies the authorities to trust"),
         (
             {"uris": "postgresql://h/shop?sslmode=disable"},

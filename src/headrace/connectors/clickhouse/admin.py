@@ -83,6 +83,5 @@ CLICKHOUSE = StoreDescriptor(
     entities=_entities,
     printer=_entities,
     on_clusters="python",
-    remote_checkpoints="everywhere",
     tested_unasked=True,
 )

@@ -103,7 +103,7 @@ _KINDS = (
         "252|241|202|159|160|209|210|243|242|319|999|285|286|225|164",
         ExternalError,
         _AWAY,
-        "{server} has no room or time for this now, or does not take writes",
+        "{server} has no room or time for this now, or does not accept writes",
         "A continuous query retries automatically; ClickHouse's system tables show what it is busy with.",
         detail=True,
     ),

@@ -191,9 +191,9 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     )
     for one, other in (*pairs, *(pair[::-1] for pair in pairs)):
         if one.name in texts:
-            reader.require(other, hint=f"'{one.name}' and '{other.name}' need each other.")
+            reader.require(other, hint=f"'{one.name}' requires '{other.name}'.")
     if CLIENT_ID.name not in texts:
-        reader.require(TOKEN, hint=f"Or give '{CLIENT_ID.name}' and '{CLIENT_SECRET.name}'.")
+        reader.require(TOKEN, hint=f"Or specify '{CLIENT_ID.name}' and '{CLIENT_SECRET.name}'.")
     elif TOKEN.name in texts:
         raise reader.bad(TOKEN, f"left out if '{CLIENT_ID.name}' is specified")
     if IDENTITY.role.name not in texts:
@@ -225,7 +225,7 @@ def within_bucket(store: Mapping[str, str], location: str) -> str:
     if urlsplit(location).netloc != store[BUCKET.name]:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the store is of the bucket {store[BUCKET.name]}, and {location} is not in it",
+            f"{location} is not in the store's bucket {store[BUCKET.name]}",
             hint=f"'{LOCATION.name}' names a folder of the store's bucket: s3://{store[BUCKET.name]}/folder/.",
         )
     return location

@@ -145,7 +145,7 @@ def check(table: Table, path: EntityPath, schema: Schema, location: str | None) 
     """
     kind, lies = table.about.get("Provider", "").lower(), table.about.get("Location", "").rstrip("/")
     if kind != "delta":
-        raise _unfit(path, f"it is no Delta table ({kind or 'a view'})", "Only Delta tables are written.")
+        raise _unfit(path, f"it is not a Delta table ({kind or 'a view'})", "Only Delta tables are written.")
     if location is not None and lies != location:
         raise _unfit(
             path,

@@ -119,6 +119,5 @@ GENERATOR = StoreDescriptor(
     print_positions=True,
     declared_entities=True,
     on_clusters="python",
-    remote_checkpoints="everywhere",
     tested_unasked=True,
 )

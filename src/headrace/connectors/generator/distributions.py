@@ -21,6 +21,7 @@ from headrace.core.types import (
     Varchar,
     is_numeric,
 )
+from headrace.core.wording import with_article
 
 FORMS = "sequence, uniform(low, high), zipf(ranks), values('a': 5, 'b'), text(length) or time, each with `nulls fraction`"
 _RANKS_MAX = 100_000
@@ -188,7 +189,7 @@ def _unreadable(values: Choices, kind: DataType) -> str | None:
         try:
             value(text, kind)
         except (ValueError, ArithmeticError):
-            return f"{text!r} is no {kind}"
+            return f"{text!r} is not {with_article(str(kind))}"
     return None
 
 

@@ -176,8 +176,6 @@ ICEBERG_REST = StoreDescriptor(
     optimizer=OPTIMIZER,
     jars=ICEBERG,
     on_clusters="java",
-    # OPTIMIZE ENTITY would have to ask checkpoints in S3 for the snapshots that must stay.
-    remote_checkpoints=None,
     tested_unasked=True,
 )
 ICEBERG_GLUE = replace(

@@ -212,7 +212,6 @@ KAFKA = StoreDescriptor(
     layout=options.LAYOUT,
     pattern=pattern,
     on_clusters="java",
-    remote_checkpoints="everywhere",
     tested_unasked=True,
     dataset_namespace=lambda properties: f"kafka://{properties['uris'].partition(',')[0]}",
     record_source=RecordSource(

@@ -178,7 +178,8 @@ _KINDS = (
         UserError,
         SqlState.DATA_EXCEPTION,
         "records were removed from the topic before the query read them",
-        "They expired, or the topic was created anew. Terminate the query and create it again to continue from the records that remain.",
+        "They expired, or the topic was dropped and created again. "
+        "Terminate the query and create it again to continue from the records that remain.",
     ),
     Reaction(
         r"you must specify all TopicPartitions",

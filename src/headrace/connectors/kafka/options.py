@@ -407,7 +407,7 @@ def _check_credentials(texts: Mapping[str, str], reader: PropertyReader) -> None
         takers = [name for name, both in _CREDENTIALS.items() if other in both[0] + both[1]]
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{other.name} needs '{HASH_FUNCTION.name}' = {' or '.join(takers)}, found {mechanism}",
+            f"{other.name} requires '{HASH_FUNCTION.name}' = {' or '.join(takers)}, found {mechanism}",
             hint=f"Change '{HASH_FUNCTION.name}', or remove {other.name}.",
             span=reader.span(other),
         )
@@ -415,8 +415,8 @@ def _check_credentials(texts: Mapping[str, str], reader: PropertyReader) -> None
     if missing:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"{mechanism} needs {' and '.join(spec.name for spec in needed)}",
-            hint=f"Give {' and '.join(missing)} too.",
+            f"{mechanism} requires {' and '.join(spec.name for spec in needed)}",
+            hint=f"Specify {' and '.join(missing)} too.",
             span=reader.span(HASH_FUNCTION),
         )
 
@@ -426,8 +426,8 @@ def _check_protocol(texts: Mapping[str, str], protocol: str | None, reader: Prop
     if TLS_CLIENT_CERT.name in texts and not encrypted:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"'{TLS_CLIENT_CERT.name}' is for a store with TLS",
-            hint=f"Leave it out, or '{TLS_DISABLED.name}'.",
+            f"'{TLS_CLIENT_CERT.name}' requires TLS",
+            hint=f"Leave out '{TLS_CLIENT_CERT.name}' or '{TLS_DISABLED.name}'.",
             span=reader.span(TLS_CLIENT_CERT),
         )
     expected_protocol = ("SASL_" if texts[HASH_FUNCTION.name] != "NONE" else "") + (

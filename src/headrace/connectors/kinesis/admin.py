@@ -253,6 +253,5 @@ KINESIS = StoreDescriptor(
     print_formats=True,
     sampler=_streams,
     on_clusters="python",
-    remote_checkpoints="everywhere",
     tested_unasked=True,
 )

@@ -26,7 +26,8 @@ _GONE = Reaction(
     UserError,
     SqlState.DATA_EXCEPTION,
     "records were removed from the stream before the query read them",
-    "They expired, or the stream was created anew. Terminate the query and create it again to continue from the records that remain.",
+    "They expired, or the stream was deleted and created again. "
+    "Terminate the query and create it again to continue from the records that remain.",
 )
 _MISSING = Reaction(
     r"ResourceNotFoundException",

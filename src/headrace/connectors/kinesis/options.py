@@ -102,7 +102,7 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     if key is not None or secret is not None or ROLE.name not in texts:
         reader.require(
             ACCESS_KEY_ID,
-            hint=f"Give '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}'.",
+            hint=f"Specify '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}'.",
         )
         reader.require(SECRET_ACCESS_KEY)
     if not is_aws(texts):

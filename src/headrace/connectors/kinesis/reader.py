@@ -156,7 +156,7 @@ class ShardReader:
         self._thread.start()
 
     def take(self, most: int) -> Sequence[Record]:
-        """Take the present records, at most `most`; `ended` when the shard has no more. Raises the thread's error.
+        """Return the present records, at most `most`; `ended` when the shard has no more. Raises the thread's error.
 
         Waits where it is not known whether there is anything: at the start, and while Kinesis does not answer.
         """

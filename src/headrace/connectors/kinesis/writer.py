@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from headrace.connectors.kinesis.failures import is_throttled
 from headrace.core.errors import ExternalError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 
 _LANES = 2
 # A request's limits. It has room for some more bytes than these.
@@ -66,8 +67,8 @@ class StreamWriter:
             if time.monotonic() > deadline:
                 raise ExternalError(
                     SqlState.REMOTE_UNAVAILABLE,
-                    f"Kinesis did not take {len(entries)} records within {self._timeout_s:.0f} s: {reason}",
-                    hint="A continuous query retries automatically. More shards take more.",
+                    f"Kinesis did not accept {counted(len(entries), 'record')} within {self._timeout_s:.0f} s: {reason}",
+                    hint="A continuous query retries automatically. More shards accept more records.",
                 )
             time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - lanes that were refused together part
             pause = min(2 * pause, _BACKOFF_MAX_S)

@@ -98,7 +98,6 @@ ORACLE = StoreDescriptor(
     row_sink=RowSink(create=_entities.create_rows, check=_check_rows, upserts=True, exactly_once=True),
     entities=_entities,
     printer=_entities,
-    remote_checkpoints="everywhere",
     tested_unasked=True,
     no_streams="changes of Oracle's tables are not read: reading LogMiner could not be tested against a server",
 )

@@ -15,6 +15,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import EntityPath, path_text, printed
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import with_article
 
 SCHEMAS = "SELECT USERNAME FROM ALL_USERS WHERE ORACLE_MAINTAINED = 'N' ORDER BY USERNAME"
 # A materialized view is a table, too. Dropped tables in the recycle bin are named BIN$….
@@ -128,7 +129,8 @@ def create_sql(path: EntityPath, columns: Sequence[Column], key: Sequence[str]) 
     if wrong:
         raise UserError(
             SqlState.INVALID_RELATION_DEFINITION,
-            f"the primary key's column {printed(wrong[0].name)} would be a {types.to_oracle(wrong[0].type)}, which Oracle does not compare",
+            f"the primary key's column {printed(wrong[0].name)} would be "
+            f"{with_article(types.to_oracle(wrong[0].type))}, which Oracle does not compare",
             hint=f"Use key columns of numbers, times, and texts of at most {types.TEXT_LENGTH_MAX} characters.",
         )
     parts = [

@@ -216,6 +216,5 @@ POSTGRESQL = StoreDescriptor(
     row_inserter=_entities,
     printer=_entities,
     on_clusters="python",
-    remote_checkpoints="everywhere",
     tested_unasked=True,
 )

@@ -20,6 +20,7 @@ from headrace.core.names import EntityPath, printed
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, INTEGER, SMALLINT, parse_type
+from headrace.core.wording import with_article
 
 ROWS_PER_PART = 50_000
 _ROWS_PER_BATCH = 10_000
@@ -123,7 +124,7 @@ def check_columns(connection: Connection, path: EntityPath, declared: Sequence[C
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"the table {'.'.join(path)} has no column {printed(column.name)}",
-                hint=f"It has {', '.join(map(printed, actual_names))}. DROP TABLE and CREATE TABLE declare it anew.",
+                hint=f"It has {', '.join(map(printed, actual_names))}. DROP TABLE and CREATE TABLE again, with these columns.",
             )
     return description
 
@@ -200,7 +201,7 @@ def columns_of(
         except ValueError as error:
             raise UserError(
                 SqlState.DATA_EXCEPTION,
-                f"a value of column {printed(column.name)} of {'.'.join(path)} is no {column.type}: {error}",
+                f"a value of column {printed(column.name)} of {'.'.join(path)} is not {with_article(str(column.type))}: {error}",
                 hint="Declare the column as DESCRIBE ENTITY shows it, or as VARCHAR, which takes every value as PostgreSQL's text.",
             ) from None
     return pa.RecordBatch.from_pydict(arrays)

@@ -23,7 +23,9 @@ from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 
 Row = tuple[str | None, ...]
-START_ANEW = "Terminate the query, drop the slot, and create the query again: it reads the tables anew."
+START_ANEW = (
+    "Terminate the query, drop the slot, and create the query again: it reads the tables from the start."
+)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -140,7 +142,7 @@ def _places(table: Table, relation: Relation) -> tuple[Table, tuple[int, ...]]:
         raise UserError(
             SqlState.DATA_EXCEPTION,
             f"the replica identity of {table.schema}.{table.name} is not its primary key ({', '.join(table.key)}) any more",
-            hint="ALTER TABLE … REPLICA IDENTITY DEFAULT or FULL. If the key is another, drop the relation and create it again.",
+            hint="ALTER TABLE … REPLICA IDENTITY DEFAULT or FULL. If the key has changed, drop the relation and create it again.",
         )
     selected = replace(table, columns=names, type_oids=tuple(columns[name].type_oid for name in names))
     return selected, tuple(list(columns).index(name) for name in names)

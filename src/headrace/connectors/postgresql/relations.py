@@ -84,7 +84,7 @@ def _table(
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"the table {where} has no column {name}",
-                hint=f"It has {', '.join(names)}. Names fold to lower case unless they stand in double quotes.",
+                hint=f"It has {', '.join(names)}. Names fold to lower case unless they are in double quotes.",
             )
     columns = tuple(dict.fromkeys((*column_names, *description.key))) if column_names is not None else ()
     schema, name = path

@@ -17,6 +17,7 @@ from headrace.core.internal_columns import DELETED, ENTITY, ROW_KEY, ROW_METADAT
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, BYTES, VARCHAR, DataType, Struct
+from headrace.core.wording import with_article
 
 METADATA = Struct((("db", VARCHAR), ("schema", VARCHAR), ("table", VARCHAR), ("lsn", BIGINT)))
 """Where a change stands; the envelope's `source` has some of it."""
@@ -125,7 +126,8 @@ def _upserts(layout: Layout, changes: Sequence[Change] | Rows) -> dict[str, pa.A
             raise UserError(
                 SqlState.DATA_EXCEPTION,
                 f"the table {where} was truncated, and PostgreSQL does not report which keys a changelog must delete",
-                hint="Drop the replication slot, and create the query again: it reads the table anew. Use DELETE FROM instead of TRUNCATE.",
+                hint="Drop the replication slot, and create the query again: it reads the table from the start. "
+                "Use DELETE FROM instead of TRUNCATE.",
             )
         rows.append(row)
     if not changes:
@@ -191,7 +193,7 @@ def _converted(table: Table, name: str, kind: DataType, texts: columns.Texts) ->
     except ValueError as error:
         raise UserError(
             SqlState.DATA_EXCEPTION,
-            f"a value of column {name} of {table.schema}.{table.name} is no {kind}: {error}",
+            f"a value of column {name} of {table.schema}.{table.name} is not {with_article(str(kind))}: {error}",
             hint="Declare the column as DESCRIBE ENTITY shows it, or as VARCHAR, which takes every value as PostgreSQL's text.",
         ) from None
 

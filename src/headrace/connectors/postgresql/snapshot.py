@@ -238,7 +238,7 @@ def _is_held(
         raise UserError(
             SqlState.DATA_EXCEPTION,
             f"the table {where} was truncated while its rows were read, with a restart between them",
-            hint="Drop the replication slot, and create the query again: it reads the table anew.",
+            hint="Drop the replication slot, and create the query again: it reads the table from the start.",
         )
     key = key_of(change.table, image)
     part = next(part for part in own if part.upto is None or _is_upto(ask(), change.table, key, part.upto))

@@ -178,7 +178,7 @@ def _rows(store: Mapping[str, str], path: EntityPath) -> Iterator[PrintedRecord]
             if content.format == "avro":
                 raise UserError(
                     SqlState.FEATURE_NOT_SUPPORTED,
-                    f"the file {file.key} is of AVRO, whose records are read by queries only",
+                    f"the file {file.key} is an AVRO file, whose records only queries read",
                     hint="CREATE STREAM over the folder, and SELECT.",
                 )
             rows = (
@@ -302,7 +302,7 @@ def _check_layout(schema: Schema, kind: str, by: str | None, *, keyed: bool = Fa
     if kind == "avro":
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "files of AVRO are read, and not written",
+            "AVRO files can be read, but not written",
             hint="Write PARQUET or JSON.",
         )
     if by is not None:
@@ -336,6 +336,6 @@ S3 = StoreDescriptor(
     entities=_folders,
     printer=_folders,
     sampler=_folders,
-    remote_checkpoints="everywhere",
+    on_clusters="python",
     tested_unasked=True,
 )

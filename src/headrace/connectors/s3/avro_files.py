@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from headrace.core.wording import counted
+
 MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
 _BLOCK_MAX = 64 << 20
@@ -45,7 +47,7 @@ class Block:
 def header(source: io.BufferedReader) -> Header:
     """Raises ValueError for a file that is none of Avro's, or is compressed in a way that is not known."""
     if source.read(len(MAGIC)) != MAGIC:
-        raise ValueError("it is no Avro file")
+        raise ValueError("it is not an Avro file")
     metadata: dict[str, bytes] = {}
     while count := _long(source):
         if count < 0:
@@ -69,7 +71,7 @@ def blocks(source: io.BufferedReader, file_header: Header) -> Iterator[Block]:
     while source.peek(1):
         count = _long(source)
         if not 0 <= count <= _RECORDS_MAX:
-            raise ValueError(f"a block declares {count} records")
+            raise ValueError(f"a block declares {counted(count, 'record')}")
         packed = _sized(source)
         if _exactly(source, _SYNC_BYTES) != file_header.sync:
             raise ValueError("a block does not end at its declared size")
@@ -114,7 +116,7 @@ def _snappy(packed: bytes) -> bytes:
         raise ValueError(f"a block is larger than {_BLOCK_MAX >> 20} MiB")
     data: bytes = pa.decompress(body, decompressed_size=size, codec="snappy", asbytes=True)
     if zlib.crc32(data).to_bytes(4, "big") != checksum:
-        raise ValueError("the checksum of a block is another")
+        raise ValueError("the checksum of a block does not match")
     return data
 
 
@@ -149,5 +151,5 @@ def _sized(source: io.BufferedReader) -> bytes:
 def _exactly(source: io.BufferedReader, size: int) -> bytes:
     data = source.read(size)
     if len(data) < size:
-        raise ValueError("it ends in the midst of a block")
+        raise ValueError("it ends within a block")
     return data

@@ -79,7 +79,7 @@ class Commits:
         return epoch in self._epochs
 
     def commit(self, epoch: int, uploads: Iterable[Upload]) -> None:
-        """Make the files visible to all readers, and delete what was kept of earlier batches, which are never repeated."""
+        """Publish the files to all readers, and delete what was kept of earlier batches, which are never repeated."""
         uploads = list(uploads)
         self._lists.write(_name(epoch), json.dumps([asdict(item) for item in uploads]))
         if uploads:

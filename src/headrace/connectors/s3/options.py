@@ -192,11 +192,11 @@ def read_store(reader: PropertyReader) -> dict[str, str]:
     pairs = ((ROLE, EXTERNAL_ID), (ACCESS_KEY_ID, SECRET_ACCESS_KEY))
     for one, other in (*pairs, *(pair[::-1] for pair in pairs)):
         if one.name in texts:
-            reader.require(other, hint=f"'{one.name}' and '{other.name}' need each other.")
+            reader.require(other, hint=f"'{one.name}' requires '{other.name}'.")
     if ROLE.name not in texts:
         reader.require(
             ACCESS_KEY_ID,
-            hint=f"Give '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}' and '{EXTERNAL_ID.name}'.",
+            hint=f"Specify '{ACCESS_KEY_ID.name}' and '{SECRET_ACCESS_KEY.name}', or '{ROLE.name}' and '{EXTERNAL_ID.name}'.",
         )
     elif ACCESS_KEY_ID.name not in texts and not parsed.aws:
         # Requests that the server's own identity signs are sent to AWS only.
@@ -243,7 +243,7 @@ def table_options(reader: PropertyReader) -> dict[str, str]:
         # Its columns are known by their places, and a query reads those alone that it needs.
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "a TABLE of CSV files is written, and not read",
+            "a TABLE of CSV files can be written, but not read",
             hint="Read the folder as a STREAM, or write PARQUET or JSON.",
             span=reader.span(FORMAT),
         )
@@ -266,12 +266,12 @@ def folder_of(store: Mapping[str, str], path: EntityPath) -> tuple[str, str]:
         raise UserError(
             SqlState.INVALID_PARAMETER,
             f"expected a bucket, and names of folders, found {'.'.join(path) or 'nothing'}",
-            hint='Names with dots and slashes stand in double quotes, a name for each folder: bucket.folder."2026-01-31".',
+            hint='Write a name for each folder, in double quotes if it contains a dot or a slash: bucket.folder."2026-01-31".',
         )
     if own is not None and path[0] != own:
         raise UserError(
             SqlState.INVALID_PARAMETER,
-            f"the store is of the bucket {own}, and not of {path[0]}",
-            hint="Use a folder of it, or a store of the other bucket.",
+            f"the bucket of the store is {own}, not {path[0]}",
+            hint="Name a folder of that bucket, or use a store of the other bucket.",
         )
     return path[0], "".join(f"{name}/" for name in path[1:])

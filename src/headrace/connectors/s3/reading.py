@@ -24,6 +24,7 @@ from headrace.core.errors import UserError
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, Struct
+from headrace.core.wording import counted, with_article
 from headrace.formats import avro_schema
 from headrace.formats.sampling import json_columns
 
@@ -244,7 +245,7 @@ def _cast(values: pa.Array, kind: pa.DataType, column: Column, file: File, at: i
         row, why = _misfit(values, kind)
         raise UserError(
             SqlState.NUMERIC_VALUE_OUT_OF_RANGE,
-            f"a value of the column {column.name} in row {at + row} of the file {file.key} is no {column.type}: {why}",
+            f"a value of the column {column.name} in row {at + row} of the file {file.key} is not {with_article(str(column.type))}: {why}",
             hint="Declare a wider type.",
         ) from None
 
@@ -267,7 +268,7 @@ def _opened(client: Any, bucket: str, file: File) -> parquet.ParquetFile:
         # In nanoseconds, Arrow's default for INT96, times before 1678 and after 2262 become others.
         return parquet.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us")
     except pa.ArrowInvalid as error:
-        raise _unreadable(file, f"it is no Parquet ({error})") from None
+        raise _unreadable(file, f"it is not a Parquet file ({error})") from None
 
 
 # --- columns of files
@@ -324,9 +325,9 @@ def content_of(client: Any, bucket: str, file: File) -> Content:
     try:
         sampled = json_columns(lines_of(head)[:RECORDS_MAX])
     except ValueError as error:
-        raise _unreadable(file, f"its first lines are no JSON objects: {error}") from None
+        raise _unreadable(file, f"its first lines are not JSON objects: {error}") from None
     columns = [replace(column, nullable=True) for column in sampled.columns]
-    notes = (f"inferred from {sampled.records} records", *sampled.notes)
+    notes = (f"inferred from {counted(sampled.records, 'record')}", *sampled.notes)
     return Content("json", _columns(columns, file), notes)
 
 

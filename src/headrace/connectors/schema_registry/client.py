@@ -293,7 +293,7 @@ class RegistryClient:
             body = json.loads(bytes(content))
         except (ValueError, RecursionError):
             if response.status_code == 200:
-                raise self._no_registry("an answer that is no JSON") from None
+                raise self._no_registry("an answer that is not JSON") from None
             return _Answer(response.status_code, None)
         return _Answer(response.status_code, body)
 

@@ -19,6 +19,7 @@ from headrace.core.properties import (
     Specs,
 )
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import with_article
 
 
 def _urls(text: str) -> str:
@@ -117,7 +118,9 @@ class RegistryType:
         if set(given) not in whole:
             raise UserError(
                 SqlState.INVALID_PARAMETER,
-                f"a {self.label} registry takes {' and '.join(spec.name for spec in self.credentials)} together"
+                with_article(
+                    f"{self.label} registry requires {' and '.join(spec.name for spec in self.credentials)} together"
+                )
                 + (f", or {self.token.name}" if self.token else ""),
                 span=next(
                     (span for spec in self.properties if spec.name in given and (span := reader.span(spec))),

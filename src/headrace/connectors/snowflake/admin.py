@@ -78,6 +78,5 @@ SNOWFLAKE = StoreDescriptor(
     entities=_entities,
     printer=_entities,
     on_clusters="python",
-    remote_checkpoints="driver",
     tested_unasked=False,  # a test wakes the warehouse
 )

@@ -192,7 +192,7 @@ def _credentials(reader: PropertyReader) -> dict[str, str]:
     credentials = {spec: text for spec in ways if (text := reader.take(spec)) is not None}
     passphrase, kind = reader.take(PASSPHRASE), reader.take(TOKEN_TYPE)
     if not credentials:
-        reader.require(KEY, hint=f"Give one of {', '.join(spec.name for spec in ways)}.")
+        reader.require(KEY, hint=f"Specify one of {', '.join(spec.name for spec in ways)}.")
     if len(credentials) > 1:
         second = list(credentials)[1]
         raise reader.bad(second, f"left out if '{next(iter(credentials)).name}' is specified")

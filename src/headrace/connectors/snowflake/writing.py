@@ -20,6 +20,7 @@ from headrace.core.errors import ExternalError, HeadraceError
 from headrace.core.names import EntityPath
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 from headrace.runtime.fail_points import fail_point
 
 BATCH = "HEADRACE_BATCH"
@@ -117,7 +118,7 @@ class Output:
         if loaded != sum(files.values()):
             raise ExternalError(
                 SqlState.REMOTE_UNAVAILABLE,
-                f"{self._snowflake.server} took {loaded} of {sum(files.values())} rows from the stage",
+                f"{self._snowflake.server} loaded {loaded} of {counted(sum(files.values()), 'row')} from the stage",
                 hint="A continuous query retries automatically.",
             )
 

@@ -49,8 +49,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
         if not journal.contains(epoch):
             batch.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
             rows = batch.selectExpr(*written).coalesce(tasks(batch.sparkSession))
-            rows.write.option("maxRecordsPerFile", ROWS_PER_FILE).parquet(str(journal.begin(epoch)))
-            journal.complete(epoch, 0)
+            journal.keep(rows, epoch, 0, rows_per_file=ROWS_PER_FILE)
         files = list(journal.left())
         if not files:
             return

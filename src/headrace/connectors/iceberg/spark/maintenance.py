@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from headrace.connectors.checkpoint_store import INTERACTIVE, LocalFolder, folders_of
+from headrace.connectors.checkpoint_store import INTERACTIVE, CheckpointStore, LocalFolder
 from headrace.connectors.iceberg.options import RETENTION
 from headrace.connectors.iceberg.spark.catalog import table_name
 from headrace.connectors.iceberg.spark.writing import QUERY
-from headrace.connectors.marks import writer_of
 from headrace.connectors.streaming import OptimizeRequest
-from headrace.core.errors import ExternalError
+from headrace.core.errors import ExternalError, UserError
 from headrace.core.names import path_text
 from headrace.core.sqlstate import SqlState
 
@@ -27,7 +27,11 @@ _OFFSETS_NEEDED = 2
 
 
 def optimized(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...]:
-    """See `optimize` of `connectors.streaming`. Raises ExternalError 57015 where other writers change the table all the time."""
+    """See `optimize` of `connectors.streaming`. Raises ExternalError 57015 where other writers change the table all the time, and the
+    errors of `read_snapshots`."""
+    if RETENTION.name in request.options:
+        # Its errors come before anything is changed.
+        read_snapshots(request)
     table = table_name(session, request.properties, request.entity)
     context: Any = session.sparkContext
     maintenance, java_session = context._jvm.io.headrace.iceberg.StoreMaintenance, session._jsparkSession
@@ -49,8 +53,8 @@ def optimized(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...
     if RETENTION.name in request.options:
         older_than_ms = time.time_ns() // 1_000_000 - int(request.options[RETENTION.name])
         queries, snapshots = context._jvm.java.util.ArrayList(), context._jvm.java.util.ArrayList()
-        for writer in writers(request):
-            queries.add(writer)
+        for query in request.queries:
+            queries.add(query)
         for snapshot in read_snapshots(request):
             snapshots.add(snapshot)
         removed, kept = maintenance.expire(java_session, table, older_than_ms, QUERY, queries, snapshots)
@@ -58,25 +62,36 @@ def optimized(session: SparkSession, request: OptimizeRequest) -> tuple[int, ...
     return data_before, data, deletes_before, deletes, removed, kept
 
 
-def writers(request: OptimizeRequest) -> set[str]:
-    """Return the names under which queries mark their snapshots: a query that was started anew has another one than its id."""
-    started = {
-        writer_of(query, LocalFolder(checkpoint))
-        for query in request.queries
-        for folder in request.checkpoints
-        for checkpoint in folders_of(query, folder)
-    }
-    return {*request.queries, *started}
-
-
 def read_snapshots(request: OptimizeRequest) -> set[str]:
-    """Return the ids of the snapshots at which streams continue, for all tables, from Spark's checkpoints."""
+    """Return the ids of the snapshots at which streams continue, for all tables, from Spark's checkpoints.
+
+    Raises UserError 0A000 for a folder that this machine does not have: queries with checkpoints there would lose their snapshots.
+    """
+    prefixes = (*request.queries, INTERACTIVE)
     return {
         snapshot
-        for query in (*request.queries, INTERACTIVE)
         for folder in request.checkpoints
-        for checkpoint in folders_of(query, folder)
-        for offsets in (checkpoint / "offsets", *checkpoint.glob("parts/*/offsets"))
-        for batch in sorted(offsets.glob("[0-9]*"), key=lambda path: int(path.name))[-_OFFSETS_NEEDED:]
-        for snapshot in _SNAPSHOT.findall(batch.read_text())
+        for checkpoint in _inside(folder)
+        if checkpoint.startswith(prefixes)
+        for text in _offsets(folder.at(checkpoint))
+        for snapshot in _SNAPSHOT.findall(text)
     }
+
+
+def _inside(folder: CheckpointStore) -> list[str]:
+    if isinstance(folder, LocalFolder) and not folder.exists():
+        raise UserError(
+            SqlState.FEATURE_NOT_SUPPORTED,
+            f"cannot determine which snapshots queries need: the compute pool's driver does not have the folder {folder.uri} with their "
+            "checkpoints",
+            hint="Use a compute pool whose driver has the folder, mount it where it is missing, or omit 'iceberg.snapshot.retention.ms'.",
+        )
+    return folder.names("")
+
+
+def _offsets(checkpoint: CheckpointStore) -> Iterator[str]:
+    """Yield the offsets of the last batches of a query, or of each part of an application."""
+    for place in (checkpoint, *(checkpoint.at("parts", part) for part in checkpoint.names("parts"))):
+        batches = sorted(int(name) for name in place.names("offsets") if name.isdecimal())
+        for batch in batches[-_OFFSETS_NEEDED:]:
+            yield (place.read(f"offsets/{batch}") or b"").decode()

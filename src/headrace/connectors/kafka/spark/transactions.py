@@ -90,7 +90,7 @@ class TransactionalOutput:
         fail_point("after_sink_before_commit")
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         self._writer.close()
 
 
@@ -223,7 +223,7 @@ class _Writer:
         return self._next_epoch is not None and epoch < self._next_epoch
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         if self.producer is not None:
             self.producer.close(self._jvm.java.time.Duration.ofSeconds(_CLOSE_TIMEOUT_S))
 

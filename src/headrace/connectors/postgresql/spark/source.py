@@ -181,7 +181,7 @@ class _Kept:
         """Return the batch after a progress, and the progress after it."""
         content = self._store.read(_name(before)) if self._store is not None else None
         if content is None:
-            raise FileNotFoundError("rows that were not kept are asked for again")
+            raise FileNotFoundError("rows that were not kept are requested again")
         with pa.ipc.open_stream(content) as stream:
             after = json.loads(stream.schema.metadata[_PROGRESS])
             return Progress.from_json(after), stream.read_next_batch().replace_schema_metadata(None)

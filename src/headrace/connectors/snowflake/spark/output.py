@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from pyarrow import parquet
 from pyspark.sql import DataFrame
 
+from headrace.connectors.batch_files import write_files
 from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.connectors.marks import is_begun
 from headrace.connectors.snowflake import types
@@ -39,20 +40,24 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
     if request.upsert:
         selected.append(f"{internal_columns.DELETED} AS {DELETED}")
     # Nothing in it outlives a batch: only tasks on other machines need a folder that the driver sees too.
-    checkpoint = request.checkpoint
-    folder = (
-        checkpoint.path / _FOLDER
-        if isinstance(checkpoint, LocalFolder)
-        else Path(request.resources.enter_context(TemporaryDirectory(prefix="headrace-snowflake-")), _FOLDER)
-    )
+    place = request.checkpoint.at(_FOLDER)
+    # The files of a driver that ended inside a batch.
+    place.remove()
+    if isinstance(place, LocalFolder):
+        folder = place.path
+    else:
+        folder = Path(
+            request.resources.enter_context(TemporaryDirectory(prefix="headrace-snowflake-")), _FOLDER
+        )
 
     def write(batch: DataFrame, epoch: int) -> None:
         if output.contains(epoch):
             return
         # A file for each of a query's many small tasks would be a request each.
         rows = batch.selectExpr(*selected).coalesce(tasks(batch.sparkSession))
+        shared, is_shared = place.at(str(epoch)), False
         try:
-            rows.write.mode("overwrite").option("maxRecordsPerFile", ROWS_PER_FILE).parquet(str(folder))
+            is_shared = write_files(rows, folder, shared, rows_per_file=ROWS_PER_FILE)
             counted = {
                 file: parquet.read_metadata(file).num_rows for file in sorted(folder.glob("*.parquet"))
             }
@@ -61,5 +66,7 @@ def writer(request: RowSinkRequest) -> Callable[[DataFrame, int], None]:
                 output.write(epoch, files)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            if is_shared:
+                shared.remove()
 
     return write
