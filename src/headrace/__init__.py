@@ -13,4 +13,4 @@ holds them to that)::
 ``docs/ARCHITECTURE.md`` is the guided tour; each package's own docstring says what belongs in it.
 """
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"

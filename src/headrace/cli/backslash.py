@@ -25,7 +25,7 @@ _SQL: dict[str, tuple[str | None, str | None, str, str]] = {
     "\\c": (None, "USE DATABASE {};", "DATABASE", "use another database"),
 }
 _AT_THE_PROMPT = {
-    "\\conninfo": "server, role and compute pool",
+    "\\conninfo": "server and its version, role and compute pool",
     "\\copy (QUERY) TO FILE": "write rows to a .csv, .tsv, .json, .ndjson or .md file",
     "\\e": "edit the last statement in $EDITOR, and run it",
     "\\g [FILE]": "run the statement before it, or the last one, with its rows in a file",

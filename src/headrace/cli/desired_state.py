@@ -18,6 +18,7 @@ from headrace.client.attachments import attached
 from headrace.client.wire import Plan, PlanStep
 from headrace.core.errors import Diagnostic
 from headrace.core.resultset import Cell
+from headrace.core.wording import counted, plural
 from headrace.sql import split
 from headrace.sql.ast import quoted_text
 from headrace.sql.diagnostics import shown
@@ -110,10 +111,11 @@ def apply(server: Server, desired: Desired, *, prune: bool, yes: bool) -> int:
                 await client.execute(statement, context=step.context, files=files)
             except ClientError as error:
                 code = report(error, Text(statement))
-                say(f"headrace: {number} of {len(steps)} steps were applied; headrace plan shows the others")
+                done = f"{number} of {counted(len(steps), 'step')} {plural('was', number, 'were')} applied"
+                say(f"headrace: {done}; headrace plan shows the others")
                 return code
             print(f"{_SIGNS[step.action]} {step.action} {step.kind} {plain(step.name)}: done")
-        print(f"Applied {len(steps)} step{'' if len(steps) == 1 else 's'}.")
+        print(f"Applied {counted(len(steps), 'step')}.")
         return exit_codes.OK
 
     return run_client(server, go)
@@ -145,7 +147,7 @@ def _line(step: PlanStep, *, prune: bool) -> str:
 def _summary(result: Plan, *, prune: bool) -> str:
     counts = {action: sum(step.action == action for step in result.steps) for action in _SIGNS}
     if not any(counts[action] for action in ("create", "update", "replace", "conflict", "drop")):
-        return f"No changes: {counts['leave']} objects are as they should be."
+        return f"No changes: {counted(counts['leave'], 'object is as it', 'objects are as they')} should be."
     words = ", ".join(f"{counts[action]} to {action}" for action in ("create", "update", "replace"))
     dropped = f"{counts['drop']} to drop" if prune else f"{counts['drop']} to drop with --prune"
     return f"Plan: {words}, {dropped}; {counts['leave']} unchanged, {counts['conflict']} in conflict."

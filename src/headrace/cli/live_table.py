@@ -14,6 +14,7 @@ from rich.text import Text
 from headrace.cli.output import Key, is_numeric, plain
 from headrace.client.wire import AnswerColumn
 from headrace.core.resultset import Cell
+from headrace.core.wording import counted
 
 ROWS_MAX = 10_000
 """Rows that are kept, as many as the page keeps."""
@@ -100,10 +101,8 @@ class LiveTable:
         for row in shown:
             table.add_row(*(Text("NULL" if cell is None else _line(cell)) for cell in row))
         hidden = f", {len(shown)} shown" if len(shown) < len(rows) else ""
-        counted = (
-            f"{len(rows)} current row{'' if len(rows) == 1 else 's'}" if self._key else f"{len(rows)} rows"
-        )
-        return Group(table, Text(f"({counted}{hidden}; {self._changes} changes)"))
+        number = counted(len(rows), "current row" if self._key else "row")
+        return Group(table, Text(f"({number}{hidden}; {counted(self._changes, 'change')})"))
 
 
 def _line(text: str) -> str:

@@ -30,6 +30,7 @@ from headrace.client import (
 from headrace.client.attachments import attached
 from headrace.client.wire import StreamStart
 from headrace.core.errors import Diagnostic, Span
+from headrace.core.wording import counted
 from headrace.sql import split
 from headrace.sql.diagnostics import shown
 from headrace.sql.splitting import PIECE
@@ -167,7 +168,7 @@ async def run_statement(client: Client, statement: str, display: Display) -> Non
                 out.write(rows)
                 out.finish()
             if display.screen is not None and answer.columns and not is_summary(answer.columns):
-                say(f"({len(rows)} row{'' if len(rows) == 1 else 's'})")
+                say(f"({counted(len(rows), 'row')})")
     if display.timing:
         say(f"Time: {(time.perf_counter() - began) * 1000:.1f} ms")
 

@@ -31,7 +31,7 @@ from headrace.cli.formats import Style, printer
 from headrace.cli.output import Printer, TablePrinter, plain, say
 from headrace.cli.running import Display, Text, check_text, destroys, file_text, report, run_text
 from headrace.cli.screen import Screen
-from headrace.cli.statement_help import help_for, titles
+from headrace.cli.statement_help import help_for, hint_for
 from headrace.client import AuthenticationFailedError, Client, ClientError, ConnectionFailedError
 from headrace.core.context import SessionContext
 from headrace.core.names import printed
@@ -201,7 +201,12 @@ class Shell:
     async def _conninfo(self, _argument: str) -> None:
         context = self._client.context
         role, pool = context.role or "none", context.compute_pool or "the default one"
-        say(f"connected to {self._client.url}, role {role}, compute pool {pool}")
+        try:
+            version = await self._client.version()
+        except ClientError as error:
+            report(error)
+            return
+        say(f"connected to {self._client.url}, server version {version}, role {role}, compute pool {pool}")
 
     async def _describe(self, name: str) -> None:
         try:
@@ -212,7 +217,7 @@ class Shell:
     async def _help(self, words: str) -> None:
         text = help_for(words)
         if text is None:
-            say(f"headrace: no statement {words}\nhint: The statements are: {', '.join(titles())}.")
+            say(f"headrace: no statement {words}\nhint: {hint_for(words)}")
             return
         with self._screen.paged():
             self._screen.write(plain(text) + "\n")

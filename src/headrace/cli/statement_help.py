@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from headrace.core.suggestions import nearest
 from headrace.runtime.paths import shipped
 
 _HEADING = re.compile(r"^### (?P<title>.+?)\s*<!-- .+ -->$", re.MULTILINE)
@@ -19,6 +20,13 @@ def help_for(words: str) -> str | None:
     chosen = chosen or [text for title, text in sections.items() if title.startswith(asked)]
     chosen = chosen or [text for title, text in sections.items() if asked in title]
     return "\n\n".join(chosen) or None
+
+
+def hint_for(words: str) -> str:
+    """Return the hint for words without help: the nearest statement, or else all."""
+    statements = [statement for title in titles() for statement in title.split(", ")]
+    near = nearest(" ".join(words.upper().split()), statements, count=1)
+    return f"Did you mean \\h {near[0]}?" if near else f"The statements are: {', '.join(titles())}."
 
 
 def titles() -> list[str]:

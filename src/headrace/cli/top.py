@@ -22,6 +22,7 @@ from headrace.cli.output import Printer, plain
 from headrace.cli.session import Server, run_client
 from headrace.client import AnswerColumn, Client
 from headrace.core.resultset import Cell
+from headrace.core.wording import counted
 
 _QUERIES = """
 SELECT q.id, q.name, q.sink_fqn, q.current_state, q.compute_pool_name, q.message, m.input_rows_per_second,
@@ -140,7 +141,8 @@ def _rounded(rate: float | str | None) -> str | None:
 
 def _screen(rows: list[tuple[Cell, ...]], url: str, order: Order) -> Group:
     running = sum(row[1] == "running" for row in rows)
-    title = f"{plain(url)}  {time.strftime('%H:%M:%S')}  {len(rows)} queries, {running} running, by {order.value}; q ends"
+    queries = f"{counted(len(rows), 'query', 'queries')}, {running} running"
+    title = f"{plain(url)}  {time.strftime('%H:%M:%S')}  {queries}, by {order.value}; q ends"
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False)
     for column in COLUMNS[:-1]:
         table.add_column(

@@ -139,7 +139,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def sign_in(self, user: str, password: str) -> None:

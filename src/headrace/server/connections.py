@@ -51,7 +51,7 @@ class Connections:
         return {"http": http, "ws": partial(_WebSocket, self), "backlog": BACKLOG}
 
     def opened(self, connection: _Connection) -> None:
-        """Take a connection in, and close the oldest ones beyond the bounds."""
+        """Add a connection, and close the oldest ones beyond the bounds."""
         owner = _owner(connection)
         self._assign(connection, owner)
         self._evict(self._owned[owner], PER_OWNER_MAX)

@@ -61,7 +61,7 @@ async def serve(settings: Settings, *, kafka_port: int | None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     # Everything below the data directory is for this user alone.
     os.umask(0o077)
-    _allow_files()
+    allow_files()
     tls = _tls(settings)
     check_settings(settings, kafka_port=kafka_port)
     with _exclusive(settings.data_dir), ExitStack() as listeners:
@@ -217,8 +217,8 @@ class _Server(uvicorn.Server):
             log.info(state, url=url, pid=os.getpid())
 
 
-def _allow_files() -> None:
-    """Take as many file descriptors as this user may have: 1024, a usual default, are few for connections and the catalog together."""
+def allow_files() -> None:
+    """Raise the limit of open files as far as this user may: 1024, a usual default, is too low for many connections and the catalog."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = FILES_MAX if most == resource.RLIM_INFINITY else min(FILES_MAX, most)
     resource.setrlimit(

@@ -21,7 +21,7 @@ def is_requested() -> bool:
 
 
 def start() -> Callable[[], None]:
-    """Begin to export; return what sends the spans that are left and ends the export. Raises UserError 0A000 without the extra.
+    """Start to export; return a function that sends the remaining spans and ends the export. Raises UserError 0A000 without the extra.
 
     Spans wait in a queue of `OTEL_BSP_MAX_QUEUE_SIZE`; further ones are dropped while the receiver is away.
     """

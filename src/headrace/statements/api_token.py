@@ -60,7 +60,7 @@ async def create_api_token(statement: CreateApiToken, run: Execution) -> Outcome
 
 @handles(AlterApiToken, requires=nothing)
 async def alter_api_token(statement: AlterApiToken, run: Execution) -> Outcome:
-    """Give a token a new secret and expiry; name and role stay. The earlier secret and the tokens made with it end."""
+    """Renew a token with a new secret and expiry; its name and role stay. The earlier secret and the tokens made with it end."""
     token = _token(statement.name, run)
     reader = PropertyReader(statement.properties.entries, (DAYS,), what="ALTER API_TOKEN")
     if token.user != run.principal.user:

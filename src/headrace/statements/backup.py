@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.catalog.access import Privilege
+from headrace.core.wording import counted
 from headrace.sql.statements.backup import CreateBackup
 from headrace.statements.base import Execution, Outcome, ddl, handles, on_organization
 
@@ -12,8 +13,8 @@ async def create_backup(_statement: CreateBackup, run: Execution) -> Outcome:
     """Write a backup of the data directory into a new folder of it, while the queries run."""
     backup = await run.services.engine.take_backup()
     summary = (
-        f"the backup contains {backup.queries} queries, {backup.views} materialized views and {backup.savepoints} savepoints, "
-        f"in {backup.size} bytes"
+        f"the backup contains {counted(backup.queries, 'query', 'queries')}, {counted(backup.views, 'materialized view')} and "
+        f"{counted(backup.savepoints, 'savepoint')}, in {backup.size} bytes"
     )
     if backup.without_position:
         summary += f"; without a position, since they have not finished a batch: {', '.join(backup.without_position)}"

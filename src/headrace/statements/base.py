@@ -469,7 +469,7 @@ class Execution:
             f"several functions are named {name}"
             if matching
             else f"the function {name} does not exist or is not authorized",
-            hint=f"There is {which}."
+            hint=f"The signatures are {which}."
             if same
             else suggestion(
                 name.name,

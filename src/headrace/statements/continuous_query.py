@@ -36,6 +36,7 @@ from headrace.core.properties import PropertyReader, Scope, of_scope, stored, va
 from headrace.core.resultset import ResultSet
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 from headrace.engine.admission import places
 from headrace.engine.drivers import usable_pool
 from headrace.engine.views.opening import refuse_unshared
@@ -247,7 +248,7 @@ def prepare(
     )
     refuse_own_cycle(prepared, statement, run, other_flows)
     if not run.checking:
-        run.services.engine.functions.prepare(prepared.plan.functions)
+        run.services.engine.functions.prepare(prepared.plan.functions, prepared.plan.target)
     return prepared
 
 
@@ -709,7 +710,7 @@ def refuse_too_many(
         if most and count >= most:
             raise UserError(
                 SqlState.CONFIGURATION_LIMIT_EXCEEDED,
-                f"{whose} has {count} running queries, expected at most {most}",
+                f"{whose} has {counted(count, 'running query', 'running queries')}, expected at most {most}",
                 hint=f"TERMINATE or STOP a query, or ask the server's operator to raise HEADRACE_{setting}.",
                 span=span,
             )

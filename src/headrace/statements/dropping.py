@@ -13,6 +13,7 @@ from headrace.catalog.policy import Requirement, named
 from headrace.catalog.removal import Removal
 from headrace.core.errors import ExternalError, Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 from headrace.statements.base import Execution
 
 POLL_S = 0.05
@@ -30,7 +31,7 @@ def ownership(target: Any, run: Execution, *, cascade: bool = False) -> Iterator
         if unknown:
             raise UserError(
                 SqlState.INSUFFICIENT_PRIVILEGE,
-                f"cannot drop {named(target)} with CASCADE: {unknown} dependent object{'s are' if unknown > 1 else ' is'} "
+                f"cannot drop {named(target)} with CASCADE: {counted(unknown, 'dependent object is', 'dependent objects are')} "
                 f"not owned by role {run.role!r}",
                 hint="USE ROLE a role that owns all of them, or ask their owner to drop them first.",
             )
@@ -97,5 +98,5 @@ async def _ended(queries: Sequence[Query], run: Execution) -> None:
 
 def _removed_note(objects: int, queries: int) -> str:
     counts = [(objects, "object", "objects"), (queries, "query", "queries")]
-    parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
+    parts = [counted(*each) for each in counts if each[0]]
     return f" with {' and '.join(parts)}" if parts else ""

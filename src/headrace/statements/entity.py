@@ -158,12 +158,15 @@ async def optimize_entity(statement: OptimizeEntity, run: Execution) -> Outcome:
     reader.finish()
     ended = (DesiredState.TERMINATED, QueryState.TERMINATED)
     queries = [
-        query.id
+        query
         for query in await asyncio.to_thread(run.catalog.queries)
         if (query.desired_state, query.actual_state) != ended
     ]
-    folders = await asyncio.to_thread(run.services.engine.checkpoint_folders)
-    plan = plan_optimize(store, statement.name.path, optimizer, options, queries, folders)
+    pools = {query.compute_pool for query in queries}
+    places = await asyncio.to_thread(run.services.engine.checkpoint_places, pools)
+    plan = plan_optimize(
+        store, statement.name.path, optimizer, options, [query.id for query in queries], places
+    )
     columns = plan_columns(plan)
     async with _about(statement.name, store, kind.entities):
         channel = await run.services.engine.run_interactive(
@@ -329,7 +332,7 @@ def _check_json(statement: InsertIntoEntity) -> None:
 
 
 def _no_constant(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def _inside(statement: InsertIntoEntity, position: int) -> Span | None:

@@ -60,7 +60,7 @@ async def explain_statement(statement: Explain, run: Execution) -> Outcome:
             if draft is not None
             else await asyncio.to_thread(_described, inner, run)
         )
-        return Outcome(result([("Kind", VARCHAR), ("Plan", VARCHAR)], [(kind, plan)]))
+        return Outcome(result([("Type", VARCHAR), ("Info", VARCHAR)], [(kind, plan)]))
     if draft is not None and isinstance(inner, Application):
         text = await asyncio.to_thread(_explained_application, inner.name.name, draft)
     else:

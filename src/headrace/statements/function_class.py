@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from headrace.catalog.objects import FunctionKind, UserFunction
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 
 _FLINK = "org.apache.flink.table.functions."
 _KINDS = {
@@ -114,7 +115,7 @@ def _check_method(function: UserFunction, kind: FunctionKind, methods: list[Meth
     known = "; ".join(f"{word}({', '.join(method.parameters)})" for method in named)
     raise UserError(
         SqlState.DATATYPE_MISMATCH,
-        f"the class {function.class_name} has no public method {word} for {count} argument{'' if count == 1 else 's'}",
+        f"the class {function.class_name} has no public method {word} for {counted(count, 'argument')}",
         hint=f"It has {known}." if known else f"Add a public method {word} to it.",
     )
 

@@ -9,7 +9,7 @@ from headrace.catalog.access import Privilege
 from headrace.catalog.objects import FunctionSource, Language
 from headrace.catalog.policy import Requirement
 from headrace.core.errors import HeadraceError, UserError
-from headrace.core.properties import TEXT, PropertyReader, PropertySpec, Scope
+from headrace.core.properties import TEXT, PropertyReader, PropertySpec, Scope, choice
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
@@ -49,8 +49,15 @@ REQUIREMENTS = PropertySpec(
     default="none",
     file=True,
 )
+LANGUAGE = PropertySpec(
+    "language",
+    choice(*(language.value for language in Language), fold=str.capitalize),
+    Scope.FUNCTIONS,
+    "`Java` or `Python`, in any case: must be the language of the file",
+    default="derived from the name of the file",
+)
 DESCRIPTION = PropertySpec("description", TEXT, Scope.FUNCTIONS, "a text for DESCRIBE", default="none")
-PROPERTIES = (FILE, LIBRARY, REQUIREMENTS, DESCRIPTION)
+PROPERTIES = (FILE, LIBRARY, REQUIREMENTS, LANGUAGE, DESCRIPTION)
 
 
 @handles(CreateFunctionSource, requires=on_organization(Privilege.CREATE_FUNCTION_SOURCE), checked=True)
@@ -96,6 +103,8 @@ async def create_function_source(statement: CreateFunctionSource, run: Execution
 def _language(reader: PropertyReader, run: Execution) -> Language:
     """Return the language of a file, by its name. Raises UserError 3D008 for a second file of the other one, 0A000 for one not allowed."""
     language = Language.PYTHON if reader.require(FILE).lower().endswith((".py", ".whl")) else Language.JAVA
+    if reader.take(LANGUAGE) not in (None, language.value):
+        raise reader.bad(LANGUAGE, f"{language.value}, the language of the file, or left out")
     second = LIBRARY if language is Language.PYTHON else REQUIREMENTS
     if reader.is_set(second):
         raise reader.bad(second, f"left out: the file is in {language.value}")

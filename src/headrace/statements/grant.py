@@ -13,6 +13,7 @@ from headrace.core.errors import UserError
 from headrace.core.names import Identifier
 from headrace.core.resultset import ResultSet
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import plural
 from headrace.sql.statements.grant import (
     GrantOwnership,
     GrantPrivileges,
@@ -108,7 +109,7 @@ def check_recipient(role: Identifier, run: Execution) -> None:
 
 
 async def give(target: object, role: Identifier, run: Execution) -> None:
-    """Make `role` the owner of an object; grants on the object stay. See `giving`."""
+    """Transfer an object to `role`; grants on the object stay. See `giving`."""
     await asyncio.to_thread(run.catalog.change_owner, target, role.name)
     run.services.engine.wake()
 
@@ -181,4 +182,4 @@ def _answer(verb: str, requirements: Sequence[Requirement], roles: Sequence[str]
 
 
 def _roles(names: Sequence[str]) -> str:
-    return f"the role{'s' if len(names) > 1 else ''} {', '.join(names)}"
+    return f"the {plural('role', len(names))} {', '.join(names)}"

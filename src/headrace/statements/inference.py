@@ -19,6 +19,7 @@ from headrace.core.properties import PropertyReader, Scope, of_scope, value_of
 from headrace.core.schema import Column
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR, DataType, Struct
+from headrace.core.wording import counted
 from headrace.formats.avro_schema import columns_of, type_of
 from headrace.formats.known import AnyFormat
 from headrace.formats.protobuf import Protobuf
@@ -171,11 +172,13 @@ def _sampled(
     except ValueError as error:
         raise UserError(
             SqlState.INVALID_RECORD,
-            f"none of {len(sample.records)} sampled records of {path_text(entity)!r} is {name.upper()} with columns: {error}",
+            f"none of {counted(len(sample.records), 'sampled record')} of {path_text(entity)!r} is {name.upper()} with columns: {error}",
             hint=f"Check 'value.format', or {_LIST_THEM[0].lower()}{_LIST_THEM[1:]}",
             span=span,
         ) from None
-    return Inferred(sampled.columns, notes=(f"inferred from {sampled.records} records", *sampled.notes))
+    return Inferred(
+        sampled.columns, notes=(f"inferred from {counted(sampled.records, 'record')}", *sampled.notes)
+    )
 
 
 def _subject(

@@ -27,6 +27,7 @@ from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
 from headrace.core.types import has_bytes
+from headrace.core.wording import counted
 from headrace.planner import plan_columns
 from headrace.planner.column_matching import matched
 from headrace.planner.physical import SparkPlan
@@ -79,7 +80,7 @@ async def insert_values(statement: InsertValues, run: Execution) -> Outcome:
 
 def _received(statement: InsertValues, relation: Relation) -> Outcome:
     number = len(statement.rows)
-    done = f"received {number} row{'s' if number > 1 else ''}"
+    done = f"received {counted(number, 'row')}"
     return Outcome(relation_ddl(relation, "INSERT", done))
 
 
@@ -266,7 +267,7 @@ def _row(
     if len(root.items) != len(names):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the row has {len(root.items)} value{'s' if len(root.items) > 1 else ''}, expected one for each of "
+            f"the row has {counted(len(root.items), 'value')}, expected one for each of "
             f"{', '.join(map(printed, names))}",
             hint="List the columns that the row has behind the relation's name; the others become NULL.",
             span=row.span,

@@ -16,6 +16,7 @@ from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
 from headrace.core.types import BOOLEAN, VARCHAR
+from headrace.core.wording import with_article
 from headrace.sql.statements.privilege import CanI
 from headrace.statements.base import Execution, Outcome, handles
 from headrace.statements.system import system_relation_of
@@ -54,11 +55,11 @@ def privilege_of(word: Identifier, kind: str | None) -> Privilege:
     match = next((privilege for privilege in known if privilege.value == word.name.upper()), None)
     if match is None:
         names = [privilege.value for privilege in known]
-        what = "the organization" if kind is None else f"a {kind.lower().replace('_', ' ')}"
+        what = "the organization" if kind is None else with_article(kind.lower().replace("_", " "))
         raise UserError(
             SqlState.SYNTAX_ERROR,
             f"expected a privilege on {what}, found {word.name.upper()}",
-            hint=suggestion(word.name.upper(), names, otherwise=f"There is {', '.join(names)}."),
+            hint=suggestion(word.name.upper(), names, otherwise=f"The privileges are {', '.join(names)}."),
             span=word.span,
         )
     return match

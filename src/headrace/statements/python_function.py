@@ -9,6 +9,7 @@ from dataclasses import replace
 from headrace.catalog.objects import FunctionKind, UserFunction
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import counted
 
 CODE_BYTES_MAX = 256 * 1024
 _SELF = 1
@@ -34,7 +35,7 @@ def checked_python(function: UserFunction, code: str, *, table: bool, span: Span
         methods = {node.name: node for node in entry.body if isinstance(node, ast.FunctionDef)}
         for name, taken in (("accumulate", count), ("finish", 0)):
             if name not in methods or not _takes(methods[name].args, taken + _SELF):
-                message = f"the class {entry.name} has no method {name} for {taken} argument{'' if taken == 1 else 's'}"
+                message = f"the class {entry.name} has no method {name} for {counted(taken, 'argument')}"
                 hint = "An aggregate is a class with accumulate(self, …), which gets a row, and finish(self), which returns the result."
                 raise UserError(SqlState.DATATYPE_MISMATCH, message, hint=hint, span=span)
         if not count or table or function.vectorized:
@@ -47,7 +48,7 @@ def checked_python(function: UserFunction, code: str, *, table: bool, span: Span
     if not _takes(entry.args, count):
         raise UserError(
             SqlState.DATATYPE_MISMATCH,
-            f"the Python function {entry.name} does not take {count} argument{'' if count == 1 else 's'}",
+            f"the Python function {entry.name} does not accept {counted(count, 'argument')}",
             hint="Declare as many parameters as it has.",
             span=span,
         )

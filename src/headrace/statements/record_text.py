@@ -117,7 +117,7 @@ class _Protobuf:
             message.ParseFromString(data[place:])
             return json_format.MessageToDict(message, preserving_proto_field_name=True)
         except (DecodeError, json_format.Error, TypeError) as error:
-            raise ValueError(f"it is no {name}: {error}") from None
+            raise ValueError(f"it is not a message {name}: {error}") from None
 
 
 def _zigzag(data: bytes, place: int) -> tuple[int, int]:

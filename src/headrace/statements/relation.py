@@ -22,6 +22,7 @@ from headrace.core.resultset import ResultSet, result
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, VARCHAR, has_map
+from headrace.core.wording import with_article
 from headrace.planner.sink_properties import SchemaPlaces, checked_layout, guarantee, subjects
 from headrace.sql.ast import Properties
 from headrace.sql.statements.relation import (
@@ -125,7 +126,8 @@ def declare(statement: CreateRelation, run: Execution) -> Declared:
     if kind.source is None and kind.record_sink is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            kind.no_streams or f"a {kind.label} store contains tables, not streams and changelogs",
+            kind.no_streams
+            or f"{with_article(kind.label)} store contains tables, not streams and changelogs",
             hint="Use CREATE TABLE.",
             span=statement.properties.span(dialect.STORE.name) or statement.name.span,
         )
@@ -220,7 +222,7 @@ def relation_of_kind(kind: str, name: QualifiedName, run: Execution, verb: str) 
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
             f"{relation.name} is a {word}, not a {kind.lower()}",
-            hint=f"Say {verb} {word.upper()} {relation.name}.",
+            hint=f"Write {verb} {word.upper()} {relation.name}.",
             span=name.span,
         )
     return relation

@@ -24,7 +24,7 @@ from headrace.planner.sink_properties import (
 
 
 def entity_format(reader: PropertyReader, schema: Schema, places: SchemaPlaces | None = None) -> EntityFormat:
-    """Take the properties of the record layout of a declared relation; `places` are the possible places of the schemas.
+    """Read the properties of the record layout of a declared relation; `places` are the possible places of the schemas.
 
     Raises UserError 3D008 (a bad property), 3D021 (one is missing), 42703, 42804 or 0A000.
     """
@@ -60,7 +60,7 @@ def entity_format(reader: PropertyReader, schema: Schema, places: SchemaPlaces |
 def row_format(
     reader: PropertyReader, schema: Schema, kind: RelationKind, formats: tuple[str, ...]
 ) -> EntityFormat:
-    """Take the properties for rows that the store itself types: the event time, and a format that the store supports.
+    """Read the properties for rows that the store itself types: the event time, and a format that the store supports.
 
     Raises UserError 3D008, 42703, 42804 or 0A000.
     """

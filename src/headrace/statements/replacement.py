@@ -325,7 +325,8 @@ def _with_partitions_of(old: SparkPlan, prepared: Prepared) -> Prepared:
             SqlState.FEATURE_NOT_SUPPORTED,
             f"'{dialect.STATE_PARTITIONS.name}' of a query that exists cannot change"
             f"{'' if present is None else f' from {present}'}: its state has the present partitions",
-            hint="Nothing was changed. Leave it out. Or start without state, with 'query.replacement' = 'anew'.",
+            hint="Nothing was changed. Leave it out. Or create another query with that number, which continues from a savepoint of this "
+            "one. Or start without state, with 'query.replacement' = 'anew'.",
             span=properties.state_partitions_span,
         )
     return replace(prepared, plan=prepared.plan.model_copy(update={"state_partitions": present}))

@@ -94,14 +94,6 @@ def compared(
 ) -> Origin:
     """Return what a plan continues from, if all of its parts can. Raises as `origin_of`. With `by_order`, the parts have the names of the
     earlier parts in their order."""
-    if plan.state_partitions not in (None, old.state_partitions):
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            f"the state of {_described(source)} cannot be divided into {plan.state_partitions} partitions"
-            f"{'' if old.state_partitions is None else f': it has {old.state_partitions}'}",
-            hint="Leave 'state.partitions' out: the query continues with the partitions that the state has.",
-            span=span,
-        )
     for reading in exclusive_readings(old, run):
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,

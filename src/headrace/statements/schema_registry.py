@@ -16,6 +16,7 @@ from headrace.core.properties import PropertyReader, masked, value_of
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import VARCHAR
+from headrace.core.wording import with_article
 from headrace.sql.ast import Properties
 from headrace.sql.statements.schema_registry import (
     CreateSchemaRegistry,
@@ -81,7 +82,7 @@ async def update_schema_registry(statement: UpdateSchemaRegistry, run: Execution
         registry.properties,
         kind.properties,
         kind=kind.type,
-        what=f"a {kind.label} registry",
+        what=with_article(f"{kind.label} registry"),
     )
     properties = _read(kind, reader)
     secrets = kept_secrets({**others_secrets(registry.secrets, given, kind.properties), **named}, properties)
@@ -141,7 +142,9 @@ def declared_registry(statement: CreateSchemaRegistry, run: Execution) -> Schema
     kind = registry_type(written, span=span)
     files = run.with_files(statement.properties, kind.properties)
     given, named = run.with_secrets(files, kind.properties)
-    reader = PropertyReader(given.entries, kind.properties, what=f"a {kind.label} registry", lacking=span)
+    reader = PropertyReader(
+        given.entries, kind.properties, what=with_article(f"{kind.label} registry"), lacking=span
+    )
     moment = now()
     properties = _read(kind, reader)
     secrets = kept_secrets(named, properties)

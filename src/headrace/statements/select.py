@@ -76,7 +76,8 @@ def _explained(logical: LogicalPlan, target: Target) -> tuple[SparkPlan, str | N
     with tracing.span("plan", {"headrace.statement.kind": "SelectStatement"}):
         plan = _plan(logical, target)
     warned = None if logical.of_tables else state_warning(logical, ResultSink())
-    return plan, " ".join(text for text in (_unread(plan), warned) if text) or None
+    warning = f"Warning: {warned}." if warned else None
+    return plan, " ".join(text for text in (_unread(plan), warning) if text) or None
 
 
 def _unread(plan: SparkPlan) -> str | None:
@@ -86,8 +87,8 @@ def _unread(plan: SparkPlan) -> str | None:
     if not names:
         return None
     return (
-        f"Only records of {', '.join(names)} that arrive from now on are read. Add FROM relation WITH "
-        "('starting.position' = 'earliest') to read the earlier records too."
+        f"Only records of {', '.join(names)} that arrive from now on are read. Write WITH ('starting.position' = "
+        "'earliest') after the name of a relation to read its earlier records too."
     )
 
 

@@ -19,6 +19,7 @@ from headrace.core.properties import PropertyReader, Scope, masked, of_scope, va
 from headrace.core.resultset import result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BOOLEAN, VARCHAR
+from headrace.core.wording import with_article
 from headrace.runtime.extension import group_jars
 from headrace.sql.ast import Properties
 from headrace.sql.statements.store import (
@@ -99,7 +100,7 @@ async def update_store(statement: UpdateStore, run: Execution) -> Outcome:
         {**store.properties, **registry},
         of_scope((*kind.properties, *dialect.DIALECT), Scope.STORE),
         kind=kind.type,
-        what=f"a {kind.label} store",
+        what=with_article(f"{kind.label} store"),
     )
     properties, chosen = _read(kind, reader)
     secrets = kept_secrets({**others_secrets(store.secrets, given, kind.properties), **named}, properties)
@@ -185,7 +186,9 @@ def declared_store(statement: CreateStore, run: Execution) -> Store:
     specs = of_scope((*descriptor.properties, *dialect.DIALECT), Scope.STORE)
     # A missing property has no position in the text, so the error points at the type that requires it.
     given, named = run.with_secrets(run.with_files(statement.properties, specs), specs)
-    reader = PropertyReader(given.entries, specs, what=f"a {descriptor.label} store", lacking=span)
+    reader = PropertyReader(
+        given.entries, specs, what=with_article(f"{descriptor.label} store"), lacking=span
+    )
     properties, registry = _read(descriptor, reader)
     moment = now()
     return Store(

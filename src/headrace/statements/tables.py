@@ -14,6 +14,7 @@ from headrace.core.names import EntityPath, RelationName, path_text
 from headrace.core.properties import PropertyReader, Scope, of_scope, stored
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.wording import with_article
 from headrace.planner.sink_properties import guarantee, table_reader
 from headrace.planner.sinks import TableSink
 from headrace.sql.statements.relation import CreateRelation
@@ -25,7 +26,7 @@ def refuse_without_tables(kind: StoreDescriptor, span: Span | None) -> None:
     if kind.row_sink is None:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            f"a {kind.label} store contains streams and changelogs, not tables",
+            f"{with_article(kind.label)} store contains streams and changelogs, not tables",
             hint="Use CREATE STREAM or CREATE CHANGELOG.",
             span=span,
         )

@@ -163,7 +163,7 @@ class Runner:
         if word not in self._directives:
             near = nearest(word, list(self._directives), count=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ExpectationError(f"{word!r} is no directive{hint}")
+            raise ExpectationError(f"{word!r} is not a directive{hint}")
         return self._directives[word]
 
     @property

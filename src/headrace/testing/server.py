@@ -16,6 +16,7 @@ from typing import Self
 import psutil
 
 from headrace.runtime.guard import guarded
+from headrace.runtime.ports import free_port
 from headrace.testing.patience import Patience
 from headrace.testing.script import ExpectationError
 
@@ -40,7 +41,7 @@ class ServerProcess:
         self.url = ""
         # Nothing outlives a test, unless that is what it tests.
         self._environment = {"HEADRACE_DRIVER_ORPHAN_S": "0", **environment, "HEADRACE_TOKEN": token}
-        self._port = 0
+        self._port = free_port()  # a server that is restarted is expected at the same address
         self._guard: subprocess.Popen[str] | None = None
 
     def start(self, **environment: str) -> Self:
@@ -65,7 +66,6 @@ class ServerProcess:
         if not line.startswith(_GREETINGS):
             raise ExpectationError(f"the server does not start: {line!r}\n{self.log()}")
         self.url = line.split()[2]
-        self._port = int(self.url.rsplit(":", 1)[1])
         return self
 
     def __enter__(self) -> Self:

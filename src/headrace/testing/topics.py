@@ -21,7 +21,6 @@ from headrace.testing.script import ExpectationError
 Pair = tuple[str | None, str | None]
 _NOT_YET = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._TRANSPORT)
 _VISIBLE_S = 5.0
-_ANSWER_S = 30.0
 _INTERNAL = "__"
 
 
@@ -38,7 +37,9 @@ class Topics:
         config = {"retention.ms": "-1", **(settings or {})}
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=config)
         admin.create_topics([new])[topic].result()
-        self.patience.until(lambda: _error(admin, topic) is None, f"the topic {topic} is visible")
+        self.patience.until(
+            lambda: _error(admin, topic, self.patience.seconds) is None, f"the topic {topic} is visible"
+        )
 
     def grow(self, topic: str, *, partitions: int) -> None:
         """Increase the number of a topic's partitions, and return when they exist."""
@@ -66,7 +67,7 @@ class Topics:
         for deletion in admin.delete_topics(dropped).values():
             deletion.result()
         self.patience.until(
-            lambda: all(_is_unknown(_error(admin, topic)) for topic in dropped),
+            lambda: all(_is_unknown(_error(admin, topic, self.patience.seconds)) for topic in dropped),
             f"the topics {', '.join(dropped)} are gone",
         )
 
@@ -104,7 +105,7 @@ class Topics:
 
     def _require(self, topic: str) -> None:
         admin, deadline = self.admin(), time.monotonic() + _VISIBLE_S
-        while _error(admin, topic) is not None:
+        while _error(admin, topic, self.patience.seconds) is not None:
             if time.monotonic() > deadline:
                 raise ExpectationError(f"the topic {topic} does not exist: create it with $ entity {topic}")
             time.sleep(0.1)
@@ -169,9 +170,9 @@ class Topics:
                 return int(end)
 
 
-def _error(admin: AdminClient, topic: str) -> KafkaError | None:
+def _error(admin: AdminClient, topic: str, seconds: float) -> KafkaError | None:
     """Return the broker's error for a topic, by a request for this topic alone: a broker of many tests has thousands."""
-    return admin.list_topics(topic, timeout=_ANSWER_S).topics[topic].error
+    return admin.list_topics(topic, timeout=seconds).topics[topic].error
 
 
 def _is_unknown(error: KafkaError | None) -> bool:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.server.conftest import address, app, port, settings, statements
+from tests.unit.server.conftest import address, app, limits, port, settings, statements
 
-__all__ = ["address", "app", "port", "settings", "statements"]
+__all__ = ["address", "app", "limits", "port", "settings", "statements"]

@@ -27,6 +27,7 @@ from headrace.core.errors import Diagnostic, Span, UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, VARCHAR
+from headrace.runtime.ports import free_port
 from headrace.statements.base import ddl
 from headrace.statements.completion import Candidate
 from tests.unit.server.scripted import FILE, ScriptedStatements, ScriptedStream
@@ -323,12 +324,12 @@ async def test_the_prompt_s_commands_work_without_a_prompt_where_they_stand_for_
         assert "expected \\" in (await headrace(address, "sql", "-c", wrong)).err
 
 
-async def test_exit_codes_identify_the_error(address: str, unused_tcp_port: int, tmp_path: Path) -> None:
+async def test_exit_codes_identify_the_error(address: str, tmp_path: Path) -> None:
     assert (await headrace(address, "sql", "-c", "A", token="wrong")).code == 4
     nowhere = await headrace(address, "sql", "-c", "A", "--data-dir", str(tmp_path), token=None)
     assert nowhere.code == 4
     assert "--token" in nowhere.err
-    unreachable = await headrace(f"127.0.0.1:{unused_tcp_port + 1}", "sql", "-c", "A")
+    unreachable = await headrace(f"127.0.0.1:{free_port()}", "sql", "-c", "A")
     assert unreachable.code == 3
     assert "headrace up" in unreachable.err
     assert (await headrace(address, "sql", "-f", str(tmp_path / "gone.sql"))).code == 2
@@ -459,6 +460,7 @@ async def test_the_prompt_shows_the_context_and_runs_statements_over_lines(
         terminal.type("\\x\r\\d\r")
         await terminal.until("t | r")
         terminal.type("\\conninfo\r")
+        await terminal.until("server version ")
         await terminal.until("compute pool the default one")
         terminal.type("\\live\r")
         await terminal.until("current rows of live results: on")
@@ -487,7 +489,7 @@ async def test_the_prompt_completes_pages_and_asks(
     statements.answer("SELECT amount", rows)
     async with prompt(address, tmp_path) as terminal:
         terminal.type("SELECT am")
-        await asyncio.sleep(0.5)
+        await terminal.until("SELECT am")
         terminal.type("\t")
         # The completion comes from the server; what is typed before it arrives would cancel it. This terminal shows its last letter.
         await terminal.until("amt")

@@ -12,7 +12,7 @@ from headrace.cli.describing import full_name, is_name
 from headrace.cli.running import destroys
 from headrace.cli.screen import Screen
 from headrace.cli.shell import split_command
-from headrace.cli.statement_help import help_for, titles
+from headrace.cli.statement_help import help_for, hint_for, titles
 from headrace.cli.variables import substituted
 from headrace.core.context import SessionContext
 
@@ -80,6 +80,18 @@ def test_every_statement_of_the_reference_has_help() -> None:
     assert "```" not in text
     assert "LIST STORES" in (help_for("list sto") or "")
     assert help_for("frobnicate") is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("create strm", "Did you mean \\h CREATE STREAM?"),
+        ("LIST QUEREIS", "Did you mean \\h LIST QUERIES?"),
+        ("xyz", "The statements are: USE, "),
+    ],
+)
+def test_help_for_a_misspelt_statement_names_the_nearest(typed: str, hint: str) -> None:
+    assert hint_for(typed).startswith(hint)
 
 
 def test_rows_go_to_the_terminal_or_to_a_file(tmp_path: Path) -> None:

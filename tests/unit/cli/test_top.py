@@ -86,6 +86,6 @@ def test_the_screen_shows_no_control_characters() -> None:
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(top._screen([row], "http://h", Order.LAG))
     shown = console.export_text()
-    assert "1 queries, 1 running, by lag; q ends" in shown
+    assert "1 query, 1 running, by lag; q ends" in shown
     assert "\x1b[2J" not in shown
     assert "evil\\x1b[2J" in shown

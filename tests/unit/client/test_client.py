@@ -35,8 +35,9 @@ async def test_all_partitions_of_a_result_are_gathered(address: str, statements:
     assert answer.rows == tuple((str(n),) for n in range(8))
 
 
+@pytest.mark.parametrize("limits", [{"statement_timeout_ms": 50}])
 async def test_a_slow_statement_is_waited_for(address: str, statements: ScriptedStatements) -> None:
-    statements.answer("SLOW", NUMBERS, after_s=1.5)
+    statements.answer("SLOW", NUMBERS, after_s=0.3)
     async with Client(f"http://{address}", "good-token") as client:
         assert len((await client.execute("SLOW")).rows) == 8
 

@@ -10,11 +10,14 @@ import pytest
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 
+from harness.patience import PATIENCE_S
 from headrace.catalog import passwords
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
 from tests.unit.server.scripted import TOKENS, ScriptedStatements, download, serving
+
+PATIENCE_MS = int(PATIENCE_S * 1000)
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +33,20 @@ def statements() -> ScriptedStatements:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def limits() -> dict[str, int]:
+    """Settings of a test that waits for the end of a time limit, which parametrizes this fixture."""
+    return {}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, limits: dict[str, int]) -> Settings:
+    """Settings with few rows in an answer, and with time limits that a busy machine does not reach."""
+    patience = {"statement_timeout_ms": PATIENCE_MS, "result_channel_grace_ms": PATIENCE_MS}
     return Settings(
         data_dir=tmp_path,
-        statement_timeout_ms=1000,
         result_rows_max=3,
         request_bytes_max=2 * 1024 * 1024,
-        result_channel_grace_ms=3000,
+        **(patience | limits),
     )
 
 

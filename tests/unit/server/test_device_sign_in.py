@@ -16,12 +16,12 @@ import pytest
 
 from harness.openid import CLIENT, SECRET, OpenIdServer, enter_code_at
 from harness.patience import PATIENCE_S
-from harness.ports import free_port
 from harness.session import Session, open_session
 from headrace.cli import profiles
 from headrace.cli import session as command_line
 from headrace.client import DeviceCode as ShownCode
 from headrace.core.settings import Settings
+from headrace.runtime.ports import free_port
 from headrace.server import device_sign_in
 from headrace.server.app import create_app
 from headrace.server.device_sign_in import DeviceSignIns

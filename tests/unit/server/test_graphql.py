@@ -92,8 +92,8 @@ async def test_pages_and_conditions(world: World) -> None:
 
 async def test_a_wrong_page_is_refused(world: World) -> None:
     for variables, message in (
-        ({"after": "x"}, "`after` is no cursor of relations"),
-        ({"after": "WzFd"}, "`after` is no cursor of relations"),
+        ({"after": "x"}, "`after` is not a cursor of relations"),
+        ({"after": "WzFd"}, "`after` is not a cursor of relations"),
         ({"first": -1}, "expected `first` from 0 to 1000, found -1"),
         ({"first": 1001}, "expected `first` from 0 to 1000, found 1001"),
     ):

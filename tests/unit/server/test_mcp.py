@@ -15,6 +15,7 @@ import pyarrow
 import pytest
 from fastapi import FastAPI
 
+from harness.patience import PATIENCE_S
 from harness.session import NOW, Session, open_session
 from headrace.catalog.access import Privilege
 from headrace.catalog.audit import AuditOutcome
@@ -96,7 +97,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
             for role in ("sysadmin", "analyst", "public")
         }
         parts = ServerParts(
-            Settings(data_dir=tmp_path, mcp_view_tools_max=50),
+            Settings(data_dir=tmp_path, mcp_view_tools_max=50, mcp_seconds_max=int(PATIENCE_S)),
             session.service,
             catalog.authenticate,
             ended=catalog.ended,

@@ -43,7 +43,7 @@ async def app(statements: ScriptedStatements, tmp_path: Path) -> AsyncIterator[F
         data_dir=tmp_path,
         mcp_rows_max=10,
         mcp_bytes_max=1024,
-        mcp_seconds_max=1,
+        mcp_seconds_max=int(PATIENCE_S),
         mcp_view_tools_max=2,
         request_bytes_max=100_000,
     )
@@ -108,7 +108,7 @@ async def test_a_live_result_ends_with_the_time_or_with_its_query(
     streamed.message = "Only new records are read."
     async with connected(app, "good-token") as client:
         await streamed.put(["1", None])
-        answer = await call(client, "select", statement=SELECT, max_seconds=0.1)
+        answer = await call(client, "select", statement=SELECT, max_seconds=1)
         assert (answer["rows"], answer["truncated"]) == ([["1", None]], "seconds")
         assert answer["message"] == "Only new records are read."
         assert streamed.closed.is_set()

@@ -18,10 +18,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from harness.openid import CLIENT, ORIGIN, SECRET, OpenIdServer, sign_in_at
+from harness.patience import PATIENCE_S
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.objects import ApiToken, Invitation
 from headrace.core.settings import Settings
 from headrace.engine.engine import Engine
+from headrace.server import openid
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
 from headrace.session import StatementService
@@ -55,9 +57,10 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 
 @pytest.fixture
 def page_of(
-    catalog: Catalog, tmp_path: Path, statements: ScriptedStatements
+    catalog: Catalog, tmp_path: Path, statements: ScriptedStatements, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., httpx.AsyncClient]:
     """A browser that shows the page of a server with some issuer, and more settings."""
+    monkeypatch.setattr(openid, "TIMEOUT_S", PATIENCE_S)
 
     def make(issuer: str, service: StatementService | None = None, **more: Any) -> httpx.AsyncClient:
         settings = Settings(
@@ -279,6 +282,8 @@ class Liar:
     def _handler(liar) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - the handler has a self of its own
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                # Closed with unread data, a connection may be reset before the answer is read.
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 status, body = liar._answer(self.path)
                 self.send_response(status)
                 if status == 302:

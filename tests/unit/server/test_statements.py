@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 
 import httpx
 import pytest
 
+from harness.patience import PATIENCE_S
 from headrace.core.errors import Diagnostic, Span, UserError
 from headrace.core.resultset import ResultSet, result
 from headrace.core.sqlstate import SqlState
@@ -244,15 +246,27 @@ async def test_large_results_come_in_partitions_with_all_row_counts_first(
     }
 
 
+@pytest.mark.parametrize("limits", [{"statement_timeout_ms": 50}])
 async def test_a_slow_statement_is_a_202_and_polled_to_its_end(
     http: httpx.AsyncClient, statements: ScriptedStatements
 ) -> None:
-    statements.answer("SLOW", DATABASES, after_s=1.5)
+    over = asyncio.Event()
+
+    async def slow() -> ResultSet:
+        await over.wait()
+        return DATABASES
+
+    statements.steps["SLOW"] = slow
     answer = await http.post("/v2/statements", json={"statement": "SLOW"})
     assert answer.status_code == 202
     waiting = answer.json()
     assert waiting["sqlState"] == "03000"
-    done = await http.get(f"/v2/statements/{waiting['statementID']}?partitionID=0&sessionID=&timezone=UTC")
+    path = f"/v2/statements/{waiting['statementID']}?partitionID=0&sessionID=&timezone=UTC"
+    assert (await http.get(path)).status_code == 202
+    over.set()
+    async with asyncio.timeout(PATIENCE_S):
+        while (done := await http.get(path)).status_code == 202:
+            pass
     assert done.status_code == 200
     assert done.json()["statementID"] == waiting["statementID"]
     assert done.json()["metadata"]["context"]["organizationID"] == ORGANIZATION

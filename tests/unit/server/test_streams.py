@@ -54,13 +54,15 @@ async def opened(
     *,
     agent: str = GO,
     token: str = TOKEN,
+    **asked: str,
 ) -> AsyncIterator[ClientConnection]:
     request = await offer(address, statements, stream, token)
     uri = request["uri"].replace("http:", "ws:")
     async with connect(
         uri, user_agent_header=agent, proxy=None, open_timeout=PATIENCE_S, max_size=None
     ) as socket:
-        await socket.send(json.dumps({"type": "auth", "accessToken": request["token"], "sessionId": ""}))
+        first = {"type": "auth", "accessToken": request["token"], "sessionId": "", **asked}
+        await socket.send(json.dumps(first))
         yield socket
 
 
@@ -88,6 +90,22 @@ async def test_metadata_comes_once_the_query_runs_and_then_one_row_a_frame(
         await stream.put(["1", "a"], ["2", None])
         assert await frame(socket) == {"type": "data", "headers": {}, "data": ["1", "a"]}
         assert await frame(socket) == {"type": "data", "headers": {}, "data": ["2", None]}
+
+
+async def test_a_client_that_reads_lines_gets_the_rows_that_are_there_in_few_messages(
+    address: str, statements: ScriptedStatements
+) -> None:
+    stream = ScriptedStream()
+    stream.running.set()
+    large, sent = "x" * 40_000, [["1", "a\nb"], ["2", None], ["3", "c"]]
+    async with opened(address, statements, stream, rows="lines") as socket:
+        assert (await frame(socket))["type"] == "metadata"
+        await stream.put(*sent, ["4", large], ["5", large])
+        messages = [str(await asyncio.wait_for(socket.recv(), PATIENCE_S)).split("\n") for _ in range(2)]
+        assert [len(lines) for lines in messages] == [4, 1]
+        rows = [json.loads(line) for lines in messages for line in lines]
+        assert [row["data"] for row in rows] == [*sent, ["4", large], ["5", large]]
+        assert {row["type"] for row in rows} == {"data"}
 
 
 async def test_a_changelog_names_its_key_and_each_row_what_it_does(
@@ -293,6 +311,7 @@ async def test_a_ticket_is_good_once_and_for_its_own_statement(
     assert (await present(one["uri"], one["token"]))["type"] == "error"
 
 
+@pytest.mark.parametrize("limits", [{"result_channel_grace_ms": 300}])
 async def test_a_query_whose_reader_never_comes_is_ended(
     address: str, statements: ScriptedStatements
 ) -> None:

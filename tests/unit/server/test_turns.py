@@ -106,6 +106,7 @@ async def test_waiting_has_an_end(
     assert statements.texts == ["LONG", "NEXT"]
 
 
+@pytest.mark.parametrize("limits", [{"statement_timeout_ms": 50}])
 async def test_a_statement_that_was_answered_202_and_found_no_turn_is_a_503_when_polled(
     http: httpx.AsyncClient, statements: ScriptedStatements, monkeypatch: pytest.MonkeyPatch
 ) -> None:

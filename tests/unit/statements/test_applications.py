@@ -246,14 +246,14 @@ async def test_a_virtual_relation_is_unknown_outside(session: Session) -> None:
 
 
 async def test_describe_lists_every_relation_and_marks_the_virtual_ones(session: Session) -> None:
-    ((kind, plan),) = await session.rows(f"DESCRIBE {BOTH}")
+    ((kind, plan),) = await session.rows(f"DESCRIBE {BOTH}", "Type", "Info")
     assert session.catalog.queries() == []
     description = json.loads(plan or "")
     assert kind == "APPLICATION"
-    assert [(item["name"], item["is_virtual"]) for item in description["ddls"]] == [
-        ("big", True),
-        ("seen", False),
-        ("counted", False),
+    assert [(item["name"], item["type"], item["is_virtual"]) for item in description["ddls"]] == [
+        ("big", "STREAM", True),
+        ("seen", "MATERIALIZED_VIEW", False),
+        ("counted", "MATERIALIZED_VIEW", False),
     ]
     assert [text.split(" ")[:4] for text in description["statements"]] == [
         ["CREATE", "VIRTUAL", "STREAM", "virtual.public.big"],

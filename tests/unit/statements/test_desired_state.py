@@ -249,6 +249,6 @@ async def test_an_application_is_defined_after_the_names_that_resolve_its_own(tm
         assert texts(there, "web") == texts(here, "web")
         before, application = text.split("BEGIN")
         other = await plan(here, f"{before}BEGIN{application.replace('COUNT(*)', 'COUNT(page)')}")
-        assert [(step.action, step.name) for step in other.steps if step.action is not Action.LEAVE] == [
-            (Action.CONFLICT, "app")
-        ]
+        [changed] = [step for step in other.steps if step.action is not Action.LEAVE]
+        assert (changed.action, changed.name) == (Action.CONFLICT, "app")
+        assert "TERMINATE QUERY … WITH SAVEPOINT" in changed.notes[0]

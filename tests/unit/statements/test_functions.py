@@ -55,6 +55,18 @@ async def test_a_source_is_made_of_an_uploaded_jar(session: Session, clause: str
     assert await session.rows("SELECT name FROM deltastream.sys.function_sources") == [("u",)]
 
 
+async def test_the_language_of_a_source_may_be_specified_and_is_that_of_its_file(session: Session) -> None:
+    await create(session, "s WITH ('file' = '@x.jar', 'language' = 'java')")
+    assert ("s", "Java") in await session.rows("LIST FUNCTION_SOURCES", "Name", "Language")
+    with pytest.raises(UserError) as caught:
+        await create(session, "t WITH ('file' = '@x.jar', 'language' = python)")
+    assert caught.value.state is SqlState.INVALID_PARAMETER
+    assert (
+        caught.value.message
+        == "'language' must be Java, the language of the file, or left out, found 'python'"
+    )
+
+
 async def test_the_libraries_of_a_jar_are_a_file_of_their_own(session: Session) -> None:
     library = jar_of("com/x/Base.class")
     files = {"x.jar": jar_with({"com/x/F": ("com/x/Base", ())}), "y.jar": library}
@@ -147,7 +159,7 @@ async def test_functions_of_one_name_differ_by_the_types_of_their_arguments(sess
     assert error.state is SqlState.DUPLICATE_FUNCTION
     several = await refused(session, "DROP FUNCTION rev")
     assert "several functions are named rev" in several.message
-    assert several.hint == "There is rev(), rev(BIGINT, DECIMAL(4, 2)), rev(VARCHAR)."
+    assert several.hint == "The signatures are rev(), rev(BIGINT, DECIMAL(4, 2)), rev(VARCHAR)."
     await session.run("DROP FUNCTION rev(); DROP FUNCTION rev(x BIGINT, y DECIMAL(4, 2))")
     assert (await refused(session, "DROP FUNCTION rev(BIGINT)")).state is SqlState.FUNCTION_NOT_FOUND
     assert dict(await session.rows("DESCRIBE FUNCTION rev"))["signature"] == "rev(a VARCHAR)"
@@ -452,9 +464,9 @@ async def test_the_code_of_a_function_in_python_decides_about_its_kind(session: 
         ("\0", SqlState.SYNTAX_ERROR, "the code of the function"),
         ("f = 1", SqlState.FUNCTION_NOT_FOUND, "defines no function or class f"),
         ("def g(): pass", SqlState.FUNCTION_NOT_FOUND, "It defines g"),
-        ("def f(): pass", SqlState.DATATYPE_MISMATCH, "does not take 1 argument"),
-        ("def f(a, b): pass", SqlState.DATATYPE_MISMATCH, "does not take 1 argument"),
-        ("def f(a, *, b): pass", SqlState.DATATYPE_MISMATCH, "does not take 1 argument"),
+        ("def f(): pass", SqlState.DATATYPE_MISMATCH, "does not accept 1 argument"),
+        ("def f(a, b): pass", SqlState.DATATYPE_MISMATCH, "does not accept 1 argument"),
+        ("def f(a, *, b): pass", SqlState.DATATYPE_MISMATCH, "does not accept 1 argument"),
         ("class f: pass", SqlState.DATATYPE_MISMATCH, "no method accumulate for 1 argument"),
         ("x = 1\n" * 60_000, SqlState.CONFIGURATION_LIMIT_EXCEEDED, "at most 262144 bytes"),
     ],

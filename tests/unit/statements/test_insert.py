@@ -195,3 +195,15 @@ async def test_a_record_that_is_not_json_is_pointed_into(shop: Shop, value: str,
     if place is not None:
         assert text[span.start : span.end] == place
         assert text.splitlines()[span.line - 1][span.column - 1] == place
+
+
+async def test_rows_for_a_store_that_cannot_be_written_are_refused_with_another_way(shop: Shop) -> None:
+    await shop.execute("CREATE STORE g WITH ('type' = GENERATOR)")
+    await shop.execute("CREATE STREAM made (x BIGINT) WITH ('store' = g)")
+    for text in ("INSERT INTO made SELECT x FROM a", "CREATE STREAM copied AS SELECT x FROM made"):
+        with pytest.raises(UserError) as refused:
+            await shop.execute(text)
+        assert refused.value.message == "stores of type Generator cannot be written by queries"
+        assert refused.value.hint == (
+            "Write into a relation of another store; CREATE … AS creates it there WITH ('store' = name)."
+        )

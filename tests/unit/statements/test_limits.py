@@ -70,6 +70,6 @@ async def test_a_pool_with_a_queue_refuses_no_query(tmp_path: Path) -> None:
             QueryState.QUEUED
         ] * 2
         (row,) = (await session.run("DESCRIBE QUERY b WHERE property = 'message'")).rows
-        assert "position 2 of 2 in the queue of the compute pool 'default_pool' with 1 slots" in row[1]
+        assert "position 2 of 2 in the queue of the compute pool 'default_pool' with 1 slot" in row[1]
         (row,) = (await session.run("EXPLAIN WHY b")).rows
         assert row[0] == "queued"

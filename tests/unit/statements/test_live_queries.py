@@ -55,3 +55,18 @@ async def test_a_query_is_shown_until_its_reader_leaves(session: Session) -> Non
 async def test_a_bounded_result_is_no_live_query(session: Session) -> None:
     await session.run("LIST STORES; SELECT name FROM deltastream.sys.stores")
     assert await session.answer(LIVE, session.principal) == []
+
+
+async def test_the_message_of_a_live_result_warns_in_sentences(session: Session) -> None:
+    executed = await session.service.execute(
+        "SELECT n, COUNT(*) AS rows_of_it FROM shop.public.orders GROUP BY n",
+        principal=session.principal,
+        context=SessionContext(""),
+        files={},
+    )
+    assert isinstance(executed.outcome, ResultChannel)
+    assert executed.outcome.message == (
+        "Only records of shop_orders that arrive from now on are read. Write WITH ('starting.position' = 'earliest') "
+        "after the name of a relation to read its earlier records too. Warning: the state of GROUP BY orders.n is "
+        "unbounded: QUERY WITH ('state.ttl.millis' = …) limits it."
+    )

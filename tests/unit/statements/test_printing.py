@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
+from harness.patience import PATIENCE_S
 from headrace.connectors.base import PrintedRecord
 from headrace.engine.results import ResultChannel
 from headrace.statements.entity import Choice, printed_rows
@@ -23,7 +24,7 @@ def rows(choice: Choice, count: int = 10) -> list[list[str | None]]:
         channel.feed(printed_rows(channel, records(count), choice))
         return [row async for part in channel for row in part.cells]
 
-    return asyncio.run(asyncio.wait_for(read(), 60))
+    return asyncio.run(asyncio.wait_for(read(), PATIENCE_S))
 
 
 def test_a_result_with_a_limit_ends_after_so_many_matching_records() -> None:

@@ -84,7 +84,7 @@ def test_a_value_is_decoded_by_its_schema(data: bytes, expected: object) -> None
         (b"", "does not refer to a schema"),
         (framed(1, b""), "the bytes end"),
         (framed(2, b"\x04\x02\x08"), "no message"),
-        (framed(2, b"\x00\x0a\x09x"), "no Other"),
+        (framed(2, b"\x00\x0a\x09x"), "not a message Other"),
         (framed(2, b"\xff\xff\xff\xff\xff\xff"), "more than 5 bytes"),
         (framed(3, b"{"), "Expecting"),
         (framed(9, b""), "does not know the schema 9"),

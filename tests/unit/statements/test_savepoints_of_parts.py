@@ -16,7 +16,10 @@ from headrace.catalog.kinds.savepoint import SAVEPOINT
 from headrace.catalog.objects import DesiredState, Query, QueryState
 from headrace.core.errors import UserError
 from headrace.engine.protocol import ApplyView
+from headrace.planner.physical import SparkPlan
+from headrace.planner.target import Target
 from headrace.planner.view_reads import ViewRead
+from headrace.statements.base import Execution
 
 APPLICATION = """BEGIN APPLICATION {name}
   CREATE MATERIALIZED VIEW shop.public.{view} AS SELECT n, COUNT(*) AS times FROM shop.public.orders GROUP BY n;
@@ -48,8 +51,8 @@ async def ended(session: Session, text: str, folder: Path, *, batches: int = 4) 
     return query
 
 
-async def ended_view(session: Session, folder: Path) -> Query:
-    await session.run(VIEW.format(view="counts", least=0))
+async def ended_view(session: Session, folder: Path, more: str = "") -> Query:
+    await session.run(f"{VIEW.format(view='counts', least=0)}{more}")
     (query,) = session.catalog.unfinished_queries()
     end(session, query)
     write_checkpoint(folder / "checkpoints" / query.id, batches=4)
@@ -133,10 +136,6 @@ async def test_a_view_of_another_statement_or_without_rows_is_refused(
         session,
         f"{VIEW.format(view='again', least=0)} HAVING COUNT(*) > 1 QUERY WITH ('resume.from.savepoint' = s)",
     )
-    assert "cannot be divided into 5 partitions" in await refused(
-        session,
-        f"{VIEW.format(view='again', least=0)} QUERY WITH ('resume.from.savepoint' = s, 'state.partitions' = 5)",
-    )
     (folder,) = (tmp_path / "savepoints").iterdir()
     rows = folder / "checkpoint" / "views.duckdb"
     rows.write_bytes(rows.read_bytes()[:-1])
@@ -144,6 +143,32 @@ async def test_a_view_of_another_statement_or_without_rows_is_refused(
         session, f"{VIEW.format(view='again', least=0)} QUERY WITH ('resume.from.savepoint' = s)"
     )
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == [query.id]
+
+
+@pytest.mark.parametrize(
+    "declared", ["", " QUERY WITH ('state.partitions' = 1)"], ids=["default", "declared"]
+)
+async def test_a_copy_may_have_another_number_of_partitions_of_state_in_a_bucket_too(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: str
+) -> None:
+    query = await ended_view(session, tmp_path, declared)
+    count(session, query.id, 3, (1, 5))
+    await session.run("CREATE SAVEPOINT s ON QUERY shop.public.counts")
+    again = (
+        f"{VIEW.format(view='again', least=0)} QUERY WITH ('resume.from.savepoint' = s, 'state.partitions' = "
+    )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Execution, "target", Target(checkpoints="s3", outside_views=True))
+        await session.run(f"{again}5)")
+    query, _ = continued(session, tmp_path)
+    assert SparkPlan.from_json(query.plan).state_partitions == 5
+
+    await session.run(f"{again.replace('again', 'other')}3)")
+    numbers = {
+        SparkPlan.from_json(query.plan).state_partitions for query in session.catalog.unfinished_queries()
+    }
+    assert numbers == {3, 5}
 
 
 async def test_a_view_that_is_ahead_of_its_checkpoint_has_no_savepoint(
@@ -166,16 +191,14 @@ async def test_an_application_continues_part_by_part(session: Session, tmp_path:
     assert await session.rows("LIST SAVEPOINTS", "Name", "Batch") == [("s", "7")]
     await session.run("DROP MATERIALIZED VIEW shop.public.counts CASCADE")
 
-    assert "cannot be divided into 5 partitions" in await refused(
-        session, application("app", least=5, more="'resume.from.savepoint' = s, 'state.partitions' = 5")
-    )
-    text = application("app", least=5, more="'resume.from.savepoint' = s")
+    text = application("app", least=5, more="'resume.from.savepoint' = s, 'state.partitions' = 5")
     explained = await session.rows(f"EXPLAIN {text}")
     assert explained[0] == ("Continues from the savepoint s",)
     rows = await session.rows(text, "Summary")
 
     assert "it continues from the savepoint s" in str(rows)
-    _, checkpoint = continued(session, tmp_path)
+    query, checkpoint = continued(session, tmp_path)
+    assert [part.state_partitions for part in SparkPlan.from_json(query.plan).parts()] == [5, 5]
     assert counts(session, "counts") == [(1, 5)]
     assert {part.name: (part / "resumed").read_text() for part in (checkpoint / "parts").iterdir()} == {
         "sink_counts": "3",

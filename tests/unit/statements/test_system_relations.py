@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from harness.session import Session
+from harness.session import Session, open_session
 from headrace.catalog.access import Privilege
 from headrace.catalog.objects import Principal
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
 from headrace.engine.metrics import QueryMetrics
-from headrace.engine.protocol import QueryProgress
+from headrace.engine.metrics_history import PoolSample, TaskHour
+from headrace.engine.protocol import QueryProgress, TaskTime
 from headrace.statements.system import RELATIONS
 
 TERRAFORM = {
@@ -114,6 +117,43 @@ async def test_the_history_of_one_query_is_read_without_the_others(session: Sess
     assert len(await session.rows(history)) == 4
 
 
+async def test_the_slots_of_a_pool_over_time_have_hours_and_a_price(tmp_path: Path) -> None:
+    for price, costs in ((None, [None, None]), (0.25, ["0.5", "0.5"])):
+        async with open_session(tmp_path / str(price), slot_hour_price=price) as session:
+            pool = session.catalog.compute_pool("default_pool")
+            assert pool is not None
+            samples = [PoolSample(pool.id, 1800.0, 4, 1, 900_000), PoolSample("dropped", 1800.0, 8, None)]
+            for seconds in (1800.0, 3600.0):
+                session.engine.history.add(seconds, {}, samples)
+            read = "SELECT pool_name, slots, slots_used, slot_hours, slot_hours_used, cost FROM deltastream.sys.pool_usage"
+            assert await session.rows(read) == [
+                ("default_pool", "4", "1", "2.0", "0.25", cost) for cost in costs
+            ]
+            total = "SELECT SUM(slot_hours) AS hours FROM deltastream.sys.pool_usage"
+            assert await session.rows(total) == [("4.0",)]
+
+
+async def test_what_a_query_used_of_its_pool_has_hours_and_a_price(tmp_path: Path) -> None:
+    for price, cost in ((None, None), (0.5, "0.75")):
+        async with open_session(tmp_path / str(price), slot_hour_price=price) as session:
+            await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
+            [(query,)] = await session.rows('SELECT id FROM deltastream.sys."queries"')
+            pool = session.catalog.compute_pool("default_pool")
+            assert pool is not None
+            used = TaskTime(slot_ms=5_400_000, cpu_ms=90_500)
+            of = ((query, pool.id), (query, "dropped"), ("dropped", pool.id))
+            hours = [TaskHour.at(7300, query_id, pool_id, used) for query_id, pool_id in of]
+            session.engine.history.add(7300, {}, (), hours)
+            read = (
+                "SELECT query_id, pool_name, CAST(since AS VARCHAR), slot_hours, processor_seconds, cost "
+                "FROM deltastream.sys.query_usage"
+            )
+            expected = (query, "default_pool", "1970-01-01 02:00:00.000000", "1.5", "90.5", cost)
+            assert await session.rows(read) == [expected]
+            assert await session.rows(f"{read} WHERE query_id = '{query}'") == [expected]
+            assert await session.rows(f"{read} WHERE query_id = 'dropped'") == []
+
+
 async def test_what_lists_tell_can_be_selected(session: Session) -> None:
     await session.run("USE DATABASE shop; CREATE MATERIALIZED VIEW v AS SELECT n FROM orders")
     entities = "SELECT store_name, name, relations, relation_fqns FROM deltastream.sys.entities"
@@ -169,6 +209,25 @@ async def test_each_relation_can_be_read_and_described(session: Session) -> None
         full = f'deltastream.sys."{name}"' if schema == "sys" else f'shop.{schema}."{name}"'
         read = [column.name for column in (await session.run(f"SELECT * FROM {full}")).columns]
         assert await session.rows(f"DESCRIBE RELATION COLUMNS {full}", "Name") == [(title,) for title in read]
+
+
+async def test_settings_are_shown_to_auditors_without_secrets(tmp_path: Path) -> None:
+    given = {"spark_secret": "hunter2", "checkpoint_folders": ("/a", "/b"), "shuffle_partitions": 7}
+    chosen = (
+        "SELECT name, value, default_value, is_set FROM deltastream.sys.settings "
+        "WHERE is_set AND name NOT IN ('HEADRACE_DATA_DIR', 'HEADRACE_SNAPSHOT_TIMEOUT_MS') OR name = 'HEADRACE_TOKEN' ORDER BY name"
+    )
+    async with open_session(tmp_path / "data", **given) as session:
+        with pytest.raises(UserError) as refused:
+            await session.run(chosen)
+        assert refused.value.state is SqlState.INSUFFICIENT_PRIVILEGE
+        session.grant("sysadmin", Privilege.READ_AUDIT)
+        assert await session.rows(chosen) == [
+            ("HEADRACE_CHECKPOINT_FOLDERS", "/a,/b", None, "true"),
+            ("HEADRACE_SHUFFLE_PARTITIONS", "7", "2", "true"),
+            ("HEADRACE_SPARK_SECRET", "****", None, "true"),
+            ("HEADRACE_TOKEN", None, None, "false"),
+        ]
 
 
 async def test_the_information_schema_is_of_one_database(session: Session) -> None:

@@ -30,7 +30,7 @@ def run(door: InProcessDoor, path: Path, text: str, *, update: bool = False) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("statment ok\nLIST STORES;\n", "t.slt:1: statment ok\n'statment' is no directive; did you mean"),
+        ("statment ok\nLIST STORES;\n", "t.slt:1: statment ok\n'statment' is not a directive; did you mean"),
         ("statement\nLIST STORES;\n", "expected ok or error after statement"),
         ("statement well\nLIST STORES;\n", "expected ok or error, found well"),
         ("statement error 42601\nLIST STORES;\n", "but the statement succeeded"),

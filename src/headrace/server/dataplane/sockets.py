@@ -11,6 +11,7 @@ import json
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -23,6 +24,7 @@ from headrace.server.dataplane.frames import (
     PYTHON_FRAME_BYTES_MAX,
     Manners,
     data_frames,
+    data_lines,
     error_frame,
     manners,
     metadata_frame,
@@ -58,8 +60,8 @@ async def serve_stream(
     await websocket.accept()
     to = manners(websocket.headers.get("user-agent", ""))
     try:
-        token = await asyncio.wait_for(_presented(websocket), AUTHENTICATION_TIMEOUT_S)
-        ticket = tickets.redeem(token, statement_id) if token else None
+        presented = await asyncio.wait_for(_presented(websocket), AUTHENTICATION_TIMEOUT_S)
+        ticket = tickets.redeem(presented.token, statement_id) if presented.token else None
         if ticket is None:
             address = address_of(websocket.scope)
             log.warning("ticket_refused", request_id=statement_id, client=address)
@@ -82,7 +84,7 @@ async def serve_stream(
     )
     with metrics.stream():
         try:
-            reason = await _run(websocket, ticket, to, metrics, ended)
+            reason = await _run(websocket, ticket, to, metrics, ended, lines=presented.lines)
             if reason is not None:
                 audit(refused_stream(address_of(websocket.scope), reason, ticket.principal))
         finally:
@@ -91,16 +93,23 @@ async def serve_stream(
             log.info("stream_closed", request_id=statement_id, query_id=ticket.result.query_id)
 
 
-async def _presented(websocket: WebSocket) -> str | None:
-    """Return the token of the client's first frame, or None if the frame is not an authentication frame."""
+@dataclass(frozen=True)
+class _Presented:
+    """First frame of a client: its token, None without one, and whether it reads several rows in a message, one in each line."""
+
+    token: str | None = None
+    lines: bool = False
+
+
+async def _presented(websocket: WebSocket) -> _Presented:
     try:
         frame = json.loads(await websocket.receive_text())
     except (ValueError, KeyError):
-        return None
+        return _Presented()
     if not isinstance(frame, dict) or frame.get("type") != "auth":
-        return None
+        return _Presented()
     token = frame.get("accessToken")
-    return token if isinstance(token, str) else None
+    return _Presented(token if isinstance(token, str) else None, frame.get("rows") == "lines")
 
 
 async def _run(
@@ -109,10 +118,12 @@ async def _run(
     to: Manners,
     metrics: Metrics,
     ended: Callable[[Principal], str | None],
+    *,
+    lines: bool,
 ) -> str | None:
     """Send until the query ends, the client disconnects, or the client loses the right to read; return the reason in the last case."""
     revoking = asyncio.create_task(_until_refused(ticket, ended))
-    sending = asyncio.create_task(_send(websocket, ticket.result, to, metrics))
+    sending = asyncio.create_task(_send(websocket, ticket.result, to, metrics, lines=lines))
     leaving = asyncio.create_task(_until_closed(websocket))
     tasks = {revoking, sending, leaving}
     try:
@@ -149,9 +160,11 @@ async def _until_closed(websocket: WebSocket) -> None:
         pass
 
 
-async def _send(websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics) -> None:
+async def _send(
+    websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics, *, lines: bool
+) -> None:
     try:
-        await _send_rows(websocket, result, to, metrics)
+        await _send_rows(websocket, result, to, metrics, lines=lines)
         if to is not Manners.OWN:
             await websocket.send_text(error_frame(_end_of_stream(), to))
         await websocket.close(_NORMAL)
@@ -168,11 +181,13 @@ async def _send(websocket: WebSocket, result: LiveResult, to: Manners, metrics: 
         )
 
 
-async def _send_rows(websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics) -> None:
+async def _send_rows(
+    websocket: WebSocket, result: LiveResult, to: Manners, metrics: Metrics, *, lines: bool
+) -> None:
     await result.started()
     await websocket.send_text(metadata_frame(result.columns, result.changelog_key))
     async for rows in result:
-        for frame in data_frames(rows):
+        for frame in data_lines(rows) if lines else data_frames(rows):
             if to is Manners.PYTHON and len(frame) > PYTHON_FRAME_BYTES_MAX:
                 raise _row_too_large(len(frame))
             await websocket.send_text(frame)

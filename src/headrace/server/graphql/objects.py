@@ -349,6 +349,6 @@ def _key_value(value: object, column: Column) -> object:
 def _no_cursor(relation: SystemRelation) -> RefusedError:
     return refused(
         SqlState.INVALID_PARAMETER,
-        f"`after` is no cursor of {relation.name}",
+        f"`after` is not a cursor of {relation.name}",
         "Pass `endCursor` of the page before, or `cursor` of a row.",
     )

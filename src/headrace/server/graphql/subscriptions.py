@@ -35,9 +35,9 @@ PAUSE_S = 0.5
 """The least time between two events of a subscription that reads the catalog."""
 LOOK_S = 5.0
 """Findings and ages depend on the time too, so they are looked at without a signal."""
-CLOCKS = frozenset({"batch_age_ms", "checkpoint_age_ms", "watermark_lag_ms"})
-"""Columns that differ at each reading. A row in which only these differ is sent after `LOOK_S`: else each progress of a query would send
-the rows of all queries."""
+CLOCKS = frozenset({"batch_age_ms", "checkpoint_age_ms", "watermark_lag_ms", "slot_seconds_total"})
+"""Columns that differ at each reading; the last one of queries whose tasks run on without rows. A row in which only these differ is sent
+after `LOOK_S`: else each progress of a query would send the rows of all queries."""
 QUERIES_MAX = 1000
 
 _enum: Any = Enum

@@ -327,7 +327,7 @@ def _unknown_kind(kind: str, known: Iterable[str]) -> Exception:
     return refused(
         SqlState.INVALID_PARAMETER,
         f"expected a kind of objects, found {kind[:100]!r}",
-        f"There is {', '.join(known)}.",
+        f"The kinds are {', '.join(known)}.",
     )
 
 

@@ -13,6 +13,7 @@ import structlog
 
 from headrace.core.errors import HeadraceError
 from headrace.core.settings import Settings
+from headrace.core.wording import counted
 from headrace.server.postgres import messages
 from headrace.server.postgres.answer import HELD_ROWS_MAX, Answer, first_words, is_cancellable
 from headrace.server.postgres.copy_format import CopyFormat
@@ -69,7 +70,8 @@ class Portal:
             return [*(self.formats or (0,))] * len(columns)
         if len(self.formats) != len(columns):
             raise PostgresError(
-                "08P01", f"expected {len(columns)} formats of columns, found {len(self.formats)}"
+                "08P01",
+                f"expected a format for each of {counted(len(columns), 'column')}, found {len(self.formats)}",
             )
         return list(self.formats)
 
@@ -216,10 +218,11 @@ class Connection:
         if count != len(statement.oids) or len(formats) not in (0, 1, count):
             raise PostgresError(
                 "08P01",
-                f"the statement has {len(statement.oids)} parameters, found {count} with {len(formats)} formats",
+                f"the statement has {counted(len(statement.oids), 'parameter')}, found {count} with {counted(len(formats), 'format')}",
             )
-        if any(form not in (0, 1) for form in (*formats, *result_formats)):
-            raise PostgresError("08P01", "expected format 0 (text) or 1 (binary), found another")
+        for form in (*formats, *result_formats):
+            if form not in (0, 1):
+                raise PostgresError("08P01", f"expected format 0 (text) or 1 (binary), found {form}")
         if portal and portal in self._portals:
             raise PostgresError("42P03", f"the portal {portal[:100]} already exists")
         if len(self._portals) >= PORTALS_MAX:

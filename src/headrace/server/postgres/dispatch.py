@@ -101,7 +101,7 @@ class Dispatch:
         return answer.lost()
 
     async def use_role(self, role: str) -> None:
-        """Make a role the active one. Raises PostgresError."""
+        """Activate a role. Raises PostgresError."""
         await self._product(f"USE ROLE {printed(role)}", (), ["USE", "ROLE"])
 
     async def _own(self, first: Sequence[str]) -> Answer | None:

@@ -156,7 +156,9 @@ class PostgresDoor:
 
     async def _signed_in(self, wire: Wire, version: int, fields: Fields) -> Dispatch:
         if version >> 16 != messages.PROTOCOL_VERSION >> 16:
-            raise FatalError("0A000", "expected version 3 of the protocol, found another")
+            raise FatalError(
+                "0A000", f"expected version 3 of the protocol, found {version >> 16}.{version & 0xFFFF}"
+            )
         parameters: dict[str, str] = {}
         while name := fields.text():
             parameters[name] = fields.text()

@@ -34,7 +34,7 @@ class State:
         self.follow()
 
     def follow(self) -> None:
-        """Take the schema and the time zone of the context from the settings."""
+        """Copy the schema and the time zone from the settings into the context."""
         self.context = replace(
             self.context,
             schema=self.variables.schema or self.context.schema,

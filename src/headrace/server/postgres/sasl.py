@@ -41,8 +41,8 @@ async def attempt(wire: Wire, salt: bytes) -> Attempt:
     wire.write(messages.sasl(messages.zero_ended(MECHANISM) + b"\0", messages.SASL))
     await wire.flush()
     fields = Fields(await wire.secret_message(_MESSAGE))
-    if fields.text() != MECHANISM:
-        raise FatalError("28000", f"expected the mechanism {MECHANISM}, found another")
+    if (mechanism := fields.text()) != MECHANISM:
+        raise FatalError("28000", f"expected the mechanism {MECHANISM}, found {mechanism[:100]!r}")
     first = fields.bytes(max(0, fields.int32())).decode("ascii", "replace")
     fields.end()
     header, bare = _first(first)

@@ -105,7 +105,7 @@ class Variables:
         self._initial = dict(self._values)
 
     def begin(self) -> None:
-        """Take the current values as those to which RESET returns."""
+        """Keep the current values for RESET, which returns to them."""
         self._initial = dict(self._values)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:

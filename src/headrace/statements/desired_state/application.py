@@ -31,4 +31,8 @@ def compare(statement: Application, query: Query, _run: Execution) -> Verdict:
     """Refuse another text: the query of an application cannot be replaced."""
     if parse(query.sql) == [statement]:
         return LEAVE
-    return Verdict(Action.CONFLICT, ("the query of an application cannot be replaced: TERMINATE it first",))
+    reason = (
+        "the query of an application cannot be replaced: TERMINATE QUERY … WITH SAVEPOINT s ends it, and the changed application continues "
+        "from there with END APPLICATION WITH ('resume.from.savepoint' = s)"
+    )
+    return Verdict(Action.CONFLICT, (reason,))

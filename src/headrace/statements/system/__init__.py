@@ -18,6 +18,7 @@ from headrace.statements.system import (
     lineage,
     metrics,
     objects,
+    settings,
     worksheets,
 )
 from headrace.statements.system.relation import (
@@ -46,6 +47,7 @@ __all__ = [
     "metrics",
     "objects",
     "rows_of",
+    "settings",
     "system_relation_of",
     "worksheets",
 ]
