@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { readFrame } from "./dataplane";
+import { readFrames } from "./dataplane";
 
-const frame = (body: unknown) => readFrame(JSON.stringify(body));
+const frame = (body: unknown) => readFrames(JSON.stringify(body))[0];
 
-describe("readFrame", () => {
+describe("readFrames", () => {
   it("reads columns, rows and NULL", () => {
     expect(frame({ type: "metadata", columns: [{ name: "id", type: "BIGINT", nullable: false }] })).toEqual({
       kind: "columns",
@@ -13,6 +13,17 @@ describe("readFrame", () => {
       kind: "row",
       row: ["1", null],
     });
+  });
+
+  it("reads a row in each line", () => {
+    const rows = [
+      ["1", "a\nb"],
+      ["2", null],
+    ].map((data) => JSON.stringify({ type: "data", headers: {}, data }));
+    expect(readFrames(rows.join("\n"))).toEqual([
+      { kind: "row", row: ["1", "a\nb"] },
+      { kind: "row", row: ["2", null] },
+    ]);
   });
 
   it("puts what a changelog's row does before its cells", () => {
@@ -44,7 +55,7 @@ describe("readFrame", () => {
 
   it("passes over what it does not know", () => {
     expect(frame({ type: "heartbeat" })).toEqual({ kind: "unknown" });
-    expect(readFrame("not json")).toEqual({ kind: "unknown" });
-    expect(readFrame(new ArrayBuffer(2))).toEqual({ kind: "unknown" });
+    expect(readFrames("not json")).toEqual([{ kind: "unknown" }]);
+    expect(readFrames(new ArrayBuffer(2))).toEqual([{ kind: "unknown" }]);
   });
 });

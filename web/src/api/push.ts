@@ -12,7 +12,7 @@ const RETRY_LAST_MS = 30_000;
 const PING_EVERY_MS = 20_000;
 const PONG_WITHIN_MS = 10_000;
 
-export interface Subscriber<TResult> {
+interface Subscriber<TResult> {
   readonly onEvent: (data: TResult) => void;
   /** Called when the connection is lost, or the server refuses the subscription; it is then tried again. */
   readonly onAway?: () => void;

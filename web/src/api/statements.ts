@@ -40,7 +40,7 @@ const SAVE_TIMEOUT_MS = 5000;
 /** The server that serves this page also answers it. */
 const apiBase = () => new URL("/v2/", location.origin);
 /** Result sets are read partition by partition until this many rows are here. */
-export const RESULT_ROWS_MAX = 10_000;
+const RESULT_ROWS_MAX = 10_000;
 
 export interface ResultSet {
   readonly kind: "result";

@@ -6,7 +6,7 @@ import { momentOf } from "./select";
 
 /** Charts are drawn anew as rows come: more points than these are slow, and no screen has room for them. */
 export const POINTS_MAX = 2000;
-export const BARS_MAX = 30;
+const BARS_MAX = 30;
 /** Whole numbers above this are milliseconds since the epoch: as a number of anything else they would be rare. */
 const EPOCH_MS_MIN = 100_000_000_000;
 

@@ -1,10 +1,10 @@
 /** A system relation as a table, with a filter over its texts. */
 
 import { useMemo } from "react";
+import { countText } from "../grid/values";
 import { DataTable } from "../ui/data-table";
-import { FailureNote } from "../ui/failure-note";
-import { Icon } from "../ui/icons";
-import { Skeletons } from "../ui/page";
+import { Loaded } from "../ui/loaded";
+import { SearchBox } from "../ui/search-box";
 import type { SortKey } from "../ui/sorting";
 import { compactText, timeText } from "../ui/text";
 import { type Fields, momentOf, numberOf, selectFrom } from "./select";
@@ -13,7 +13,7 @@ import { useAnswer } from "./use-answer";
 export interface RelationColumn {
   readonly name: string;
   readonly title: string;
-  readonly kind?: "time" | "number" | "code" | "boolean";
+  readonly kind?: "time" | "number" | "code" | "keyword" | "boolean";
   readonly from?: "medium" | "wide" | "widest";
 }
 
@@ -57,48 +57,44 @@ export function RelationTable({ view, text, sort, onText, onSort }: RelationTabl
     <>
       <p className="note about">{view.about}</p>
       <search className="filters" aria-label="Filter">
-        <label className="search-box">
-          <Icon name="search" />
-          <span className="hidden">Filter {view.title.toLowerCase()}</span>
-          <input
-            type="search"
-            placeholder="Filter"
-            value={text}
-            onChange={(event) => onText(event.target.value)}
-          />
-        </label>
+        <SearchBox
+          label={`Filter ${view.title.toLowerCase()}`}
+          placeholder="Filter"
+          value={text}
+          onChange={onText}
+        />
         {data === null ? null : (
           <span className="faint" role="status">
-            {shown.length === data.length ? data.length : `${shown.length} of ${data.length}`}
+            {shown.length === data.length ? "" : `${shown.length} of `}
+            {countText(data.length, "row")}
           </span>
         )}
       </search>
-      <FailureNote failure={failure} />
-      {data === null ? (
-        failure === null ? (
-          <Skeletons />
-        ) : null
-      ) : shown.length === 0 ? (
-        <p className="empty-text">
-          {data.length === 0 ? "There are none, or none that your role may see." : "Nothing matches."}
-        </p>
-      ) : (
-        <DataTable
-          label={view.title}
-          rows={shown.map((fields, index) => ({ fields, key: String(index) }))}
-          keyOf={(row) => row.key}
-          sort={sort}
-          onSort={onSort}
-          columns={view.columns.map((column) => ({
-            id: column.name,
-            title: column.title,
-            isNumber: column.kind === "number",
-            ...(column.from === undefined ? {} : { from: column.from }),
-            sortKey: (row: ShownRow) => sortKey(column, row.fields[column.name] ?? null),
-            cell: (row: ShownRow) => shownCell(column, row.fields[column.name] ?? null),
-          }))}
-        />
-      )}
+      <Loaded data={data} failure={failure}>
+        {(rows) =>
+          shown.length === 0 ? (
+            <p className="empty-text">
+              {rows.length === 0 ? "There are none, or none that your role may see." : "Nothing matches."}
+            </p>
+          ) : (
+            <DataTable
+              label={view.title}
+              rows={shown.map((fields, index) => ({ fields, key: String(index) }))}
+              keyOf={(row) => row.key}
+              sort={sort}
+              onSort={onSort}
+              columns={view.columns.map((column) => ({
+                id: column.name,
+                title: column.title,
+                isNumber: column.kind === "number",
+                ...(column.from === undefined ? {} : { from: column.from }),
+                sortKey: (row: ShownRow) => sortKey(column, row.fields[column.name] ?? null),
+                cell: (row: ShownRow) => shownCell(column, row.fields[column.name] ?? null),
+              }))}
+            />
+          )
+        }
+      </Loaded>
     </>
   );
 }
@@ -129,6 +125,8 @@ function shownCell(column: RelationColumn, cell: string | null) {
       return compactText(numberOf(cell));
     case "boolean":
       return cell === "true" ? "yes" : "no";
+    case "keyword":
+      return <code className="keyword">{cell}</code>;
     case "code":
       return <code className="wrapped">{cell}</code>;
     default:

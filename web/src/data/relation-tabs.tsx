@@ -7,6 +7,8 @@ interface RelationTabsProps {
   readonly views: Readonly<Record<string, RelationView>>;
   /** Further tabs, after those of relations. */
   readonly others?: Readonly<Record<string, { readonly title: string; readonly content: ReactNode }>>;
+  /** Content below the relation of a tab. */
+  readonly below?: Readonly<Record<string, ReactNode>>;
   /** Part of the address. */
   readonly search: { readonly tab?: string; readonly text?: string; readonly sort?: string };
   readonly onSearch: (search: {
@@ -17,7 +19,8 @@ interface RelationTabsProps {
 }
 
 /** Several system relations as tabs of a page. Tab, filter and order stand in the address. */
-export function RelationTabs({ label, views, others = {}, search, onSearch }: RelationTabsProps) {
+export function RelationTabs(props: RelationTabsProps) {
+  const { label, views, others = {}, below = {}, search, onSearch } = props;
   const [first = ""] = Object.keys(views);
   const all: Readonly<Record<string, { readonly title: string }>> = { ...views, ...others };
   const chosen = search.tab !== undefined && search.tab in all ? search.tab : first;
@@ -32,14 +35,17 @@ export function RelationTabs({ label, views, others = {}, search, onSearch }: Re
       {view === undefined ? (
         others[chosen]?.content
       ) : (
-        <RelationTable
-          key={chosen}
-          view={view}
-          text={search.text ?? ""}
-          sort={search.sort}
-          onText={(text) => change({ text })}
-          onSort={(sort) => change({ sort })}
-        />
+        <>
+          <RelationTable
+            key={chosen}
+            view={view}
+            text={search.text ?? ""}
+            sort={search.sort}
+            onText={(text) => change({ text })}
+            onSort={(sort) => change({ sort })}
+          />
+          {below[chosen]}
+        </>
       )}
     </Tabs>
   );

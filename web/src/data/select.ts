@@ -46,7 +46,7 @@ export function selectFrom<Name extends string>(
 }
 
 /** Part of a `combined` statement: text expressions over one source. */
-export interface Part<Name extends string> {
+interface Part<Name extends string> {
   readonly columns: Readonly<Record<Name, string>>;
   /** The text behind SELECT and its list, from FROM on. */
   readonly from: string;

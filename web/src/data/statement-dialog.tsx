@@ -15,13 +15,16 @@ interface StatementDialogProps {
   readonly showsStatement?: boolean;
   readonly onClose: () => void;
   readonly onDone?: () => void;
+  /** Called with the failure, and with null before the next run. Returns true if it is shown at a field. */
+  readonly onFailure?: (failure: Failure | null) => boolean;
   /** Explanation of the statement, and the fields that it is made of. */
   readonly children: ReactNode;
 }
 
 /** Explains a statement, runs it when it is confirmed, and stays open with the error when it fails. */
 export function StatementDialog(props: StatementDialogProps) {
-  const { title, statement, confirm, cancel, isDangerous, showsStatement, onClose, onDone, children } = props;
+  const { title, statement, confirm, cancel, isDangerous, showsStatement, children } = props;
+  const { onClose, onDone, onFailure } = props;
   const { client, currentContext, refresh } = useSession();
   const [isWorking, setWorking] = useState(false);
   const [failure, setFailure] = useState<Failure | null>(null);
@@ -36,13 +39,15 @@ export function StatementDialog(props: StatementDialogProps) {
     if (statement === null) return;
     setWorking(true);
     setFailure(null);
+    onFailure?.(null);
     try {
       await client.run({ statement, context: currentContext() });
       refresh();
       onDone?.();
       onClose();
     } catch (error) {
-      setFailure(failureOf(error));
+      const problem = failureOf(error);
+      if (onFailure?.(problem) !== true) setFailure(problem);
       setWorking(false);
     }
   }

@@ -14,7 +14,7 @@ import { useSession } from "../session-context";
 import { ANSWER, POLL_EVERY_MS, useFeed, useProgress } from "./feed";
 
 /** Least time between two readings of what the progress of queries renews. */
-export const RENEWED_EVERY_MS = 5000;
+const RENEWED_EVERY_MS = 5000;
 
 export interface Answer<T> {
   /** The last answer; null before the first one. */

@@ -10,7 +10,7 @@ import { updated } from "./renewal";
 import type { Answer } from "./use-answer";
 
 /** Rows of one request; below the server's limits for a document. */
-export const PAGE_ROWS = 250;
+const PAGE_ROWS = 250;
 
 interface Connection<Row> {
   readonly nodes: readonly Row[];

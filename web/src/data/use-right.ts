@@ -17,7 +17,7 @@ export function useRefusal(privilege: string, object: string, isEnabled = true):
 }
 
 /** Reads the answer of CAN I: `Allowed`, `Reason`. */
-export function readRefusal(result: ResultSet): string | null {
+function readRefusal(result: ResultSet): string | null {
   const [allowed, reason] = result.rows[0] ?? [];
   if (allowed?.toLowerCase() === "true") return null;
   return `Your role lacks: ${reason ?? "the privilege"}`;

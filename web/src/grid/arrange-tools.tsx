@@ -2,6 +2,7 @@ import { useState } from "react";
 import type { Column } from "../api/wire";
 import { Dialog } from "../ui/dialog";
 import { Icon } from "../ui/icons";
+import { SearchBox } from "../ui/search-box";
 import type { Arranged } from "./use-arranged";
 
 interface ArrangeToolsProps {
@@ -17,16 +18,12 @@ export function ArrangeTools({ columns, arranged }: ArrangeToolsProps) {
   const { hidden } = arrangement;
   return (
     <>
-      <label className="search-box">
-        <Icon name="search" />
-        <span className="hidden">Filter the rows shown</span>
-        <input
-          type="search"
-          placeholder="Filter the rows shown"
-          value={arrangement.text}
-          onChange={(event) => change({ text: event.target.value })}
-        />
-      </label>
+      <SearchBox
+        label="Filter the rows shown"
+        placeholder="Filter the rows shown"
+        value={arrangement.text}
+        onChange={(text) => change({ text })}
+      />
       <button type="button" className="ghost" onClick={() => setOpen(true)}>
         <Icon name="catalog" /> Columns{hidden.size === 0 ? "" : `, ${hidden.size} hidden`}
       </button>

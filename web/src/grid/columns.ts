@@ -16,7 +16,7 @@ const LONE_WIDTH_MAX_PX = 1600;
 const TYPE_CHARACTERS_MAX = 22;
 const SAMPLE_ROWS = 60;
 
-export function startingWidth(
+function startingWidth(
   column: Column,
   sample: readonly Row[],
   index: number,

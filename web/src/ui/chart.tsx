@@ -5,7 +5,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { chartRange } from "./chart-range";
 
-export interface ChartSeries {
+interface ChartSeries {
   readonly label: string;
   /** CSS variable of the colour. */
   readonly colour: "--accent" | "--chart-second";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { agoText, bytesText, compactText, percentText, rateText, spanText } from "./text";
+import { agoText, amountText, bytesText, compactText, percentText, rateText, spanText } from "./text";
 
 describe("short texts", () => {
   it("show counts and rates", () => {
@@ -13,6 +13,16 @@ describe("short texts", () => {
       "999 B",
       "2.1 MB",
       "3000 TB",
+      "–",
+    ]);
+  });
+
+  it("show small amounts too", () => {
+    expect([0, 1234.5, 0.1, 0.0123, null].map(amountText)).toEqual([
+      "0.00",
+      "1,234.50",
+      "0.10",
+      "0.0123",
       "–",
     ]);
   });

@@ -56,7 +56,14 @@ export function timeText(moment: number | null): string {
   return moment === null ? DASH : LOCAL.format(moment);
 }
 
-/** Share of rows that passed. */
+/** An amount, such as slot hours or a price, with two digits; more if it is smaller. */
+export function amountText(amount: number | null): string {
+  if (amount === null) return DASH;
+  const digits = amount === 0 || amount >= 0.1 ? 2 : 4;
+  return amount.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A part of a whole. */
 export function percentText(part: number | null, whole: number | null): string {
   if (part === null || whole === null || whole === 0) return DASH;
   const percent = (100 * part) / whole;

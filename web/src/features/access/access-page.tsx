@@ -31,7 +31,7 @@ const VIEWS: Readonly<Record<string, RelationView>> = {
     about:
       "The privileges on the objects that your role may see. USAGE of a role is the right to use it; a role has the privileges of its roles too.",
     columns: [
-      { name: "privilege", title: "Privilege", kind: "code" },
+      { name: "privilege", title: "Privilege", kind: "keyword" },
       { name: "kind", title: "Kind", from: "medium" },
       { name: "name", title: "Object" },
       { name: "grantee_kind", title: "To a", from: "medium" },

@@ -5,8 +5,7 @@ import { useLanguage } from "../../data/use-language";
 import { useRefusal } from "../../data/use-right";
 import { useSession } from "../../session-context";
 import { ActionButton } from "../../ui/action-button";
-import { FailureNote } from "../../ui/failure-note";
-import { Skeletons } from "../../ui/page";
+import { Loaded } from "../../ui/loaded";
 import {
   GRANTS,
   type GrantedObject,
@@ -56,23 +55,24 @@ export function GrantsMatrix({ object, onObject }: MatrixProps) {
           <option key={each.title} value={each.title} />
         ))}
       </datalist>
-      <FailureNote failure={failure} />
-      {objects === null || data === null ? (
-        failure === null ? (
-          <Skeletons />
-        ) : null
-      ) : chosen === null ? (
-        <p className="empty-text">
-          {object === "" ? "Choose an object." : "No object of this kind and name that your role may see."}
-        </p>
-      ) : (
-        <ObjectMatrix
-          key={chosen.title}
-          object={chosen}
-          facts={data}
-          privileges={language?.privileges[chosen.kind] ?? []}
-        />
-      )}
+      <Loaded data={objects === null ? null : data} failure={failure}>
+        {(facts) =>
+          chosen === null ? (
+            <p className="empty-text">
+              {object === ""
+                ? "Choose an object."
+                : "No object of this kind and name that your role may see."}
+            </p>
+          ) : (
+            <ObjectMatrix
+              key={chosen.title}
+              object={chosen}
+              facts={facts}
+              privileges={language?.privileges[chosen.kind] ?? []}
+            />
+          )
+        }
+      </Loaded>
     </>
   );
 }

@@ -4,6 +4,7 @@ import { useLanguage } from "../../data/use-language";
 import { useSession } from "../../session-context";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
+import { Loaded } from "../../ui/loaded";
 import { Skeletons } from "../../ui/page";
 import { GRANTS, objectsOf } from "./matrix";
 import { canStatement, readVerdict } from "./may";
@@ -79,18 +80,21 @@ export function MayRole() {
 
 function Answer({ statement, role }: { readonly statement: string; readonly role: string }) {
   const { data, failure } = useAnswer({ statement, read: readVerdict });
-  if (data === null) return failure === null ? <Skeletons rows={2} /> : <FailureNote failure={failure} />;
   return (
-    <section className="verdict" aria-label="Answer" role="status">
-      <p className={data.isAllowed ? "healthy" : "note danger"}>
-        <Icon name={data.isAllowed ? "check" : "warning"} />{" "}
-        {data.isAllowed ? `Yes, ${role} may.` : `No, ${role} may not.`}
-      </p>
-      <ol>
-        {data.reasons.map((reason) => (
-          <li key={reason}>{reason}</li>
-        ))}
-      </ol>
-    </section>
+    <Loaded data={data} failure={failure} skeleton={<Skeletons rows={2} />}>
+      {(verdict) => (
+        <section className="verdict" aria-label="Answer" role="status">
+          <p className={verdict.isAllowed ? "healthy" : "note danger"}>
+            <Icon name={verdict.isAllowed ? "check" : "warning"} />{" "}
+            {verdict.isAllowed ? `Yes, ${role} may.` : `No, ${role} may not.`}
+          </p>
+          <ol>
+            {verdict.reasons.map((reason) => (
+              <li key={reason}>{reason}</li>
+            ))}
+          </ol>
+        </section>
+      )}
+    </Loaded>
   );
 }

@@ -6,10 +6,10 @@ import { useList } from "../../data/use-list";
 import { countText } from "../../grid/values";
 import { DataTable, type TableColumn } from "../../ui/data-table";
 import { Empty } from "../../ui/empty";
-import { FailureNote } from "../../ui/failure-note";
-import { Icon } from "../../ui/icons";
-import { Page, Skeletons } from "../../ui/page";
+import { Loaded } from "../../ui/loaded";
+import { Page } from "../../ui/page";
 import { RelationType } from "../../ui/relation-type";
+import { SearchBox } from "../../ui/search-box";
 import { grouped } from "./relations";
 
 const route = getRouteApi("/catalog");
@@ -22,7 +22,7 @@ export function CatalogPage() {
   const failure = failureIn([schemaList, relationList]);
   const [schemas, relations] = [schemaList.data, relationList.data];
   const groups = useMemo(
-    () => (schemas && relations ? grouped(schemas, relations, search.text ?? "", search.type) : []),
+    () => (schemas && relations ? grouped(schemas, relations, search.text ?? "", search.type) : null),
     [schemas, relations, search.text, search.type],
   );
   const types = [...new Set(relations?.map((relation) => relation.relationType))].sort();
@@ -47,16 +47,12 @@ export function CatalogPage() {
       }
     >
       <search className="filters" aria-label="Filter">
-        <label className="search-box">
-          <Icon name="search" />
-          <span className="hidden">Search by name, entity or description</span>
-          <input
-            type="search"
-            placeholder="Name, entity or description"
-            value={search.text ?? ""}
-            onChange={(event) => change({ text: event.target.value })}
-          />
-        </label>
+        <SearchBox
+          label="Search by name, entity or description"
+          placeholder="Name, entity or description"
+          value={search.text ?? ""}
+          onChange={(text) => change({ text })}
+        />
         <label className="choice">
           <span>Type</span>
           <select value={search.type ?? ""} onChange={(event) => change({ type: event.target.value })}>
@@ -69,41 +65,40 @@ export function CatalogPage() {
           </select>
         </label>
       </search>
-      <FailureNote failure={failure} />
-      {schemas === null || relations === null ? (
-        failure === null ? (
-          <Skeletons />
-        ) : null
-      ) : groups.length === 0 ? (
-        <Empty title={schemas.length === 0 ? "No database yet" : "Nothing matches"}>
-          {schemas.length === 0 ? (
-            <>
-              Relations live in databases. <Link to="/">Add one in the workspace</Link> with{" "}
-              <code>CREATE DATABASE</code>.
-            </>
+      <Loaded data={groups} failure={failure}>
+        {(groups) =>
+          groups.length === 0 ? (
+            <Empty title={schemas?.length === 0 ? "No database yet" : "Nothing matches"}>
+              {schemas?.length === 0 ? (
+                <>
+                  Relations live in databases. <Link to="/">Add one in the workspace</Link> with{" "}
+                  <code>CREATE DATABASE</code>.
+                </>
+              ) : (
+                <Link to="/catalog">Show all relations</Link>
+              )}
+            </Empty>
           ) : (
-            <Link to="/catalog">Show all relations</Link>
-          )}
-        </Empty>
-      ) : (
-        groups.map((group) => (
-          <section key={`${group.database}.${group.schema}`}>
-            <h2>
-              {group.database}.{group.schema}
-            </h2>
-            {group.relations.length === 0 ? (
-              <p className="note">No relations.</p>
-            ) : (
-              <DataTable
-                label={`Relations of ${group.database}.${group.schema}`}
-                rows={group.relations}
-                columns={COLUMNS}
-                keyOf={(relation) => relation.name}
-              />
-            )}
-          </section>
-        ))
-      )}
+            groups.map((group) => (
+              <section key={`${group.database}.${group.schema}`}>
+                <h2>
+                  {group.database}.{group.schema}
+                </h2>
+                {group.relations.length === 0 ? (
+                  <p className="note">No relations.</p>
+                ) : (
+                  <DataTable
+                    label={`Relations of ${group.database}.${group.schema}`}
+                    rows={group.relations}
+                    columns={COLUMNS}
+                    keyOf={(relation) => relation.name}
+                  />
+                )}
+              </section>
+            ))
+          )
+        }
+      </Loaded>
     </Page>
   );
 }

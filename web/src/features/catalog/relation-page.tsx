@@ -2,6 +2,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { readProperties } from "../../catalog/listing";
 import { nameOf } from "../../catalog/workload";
+import { InsertDialog } from "../../data/insert-dialog";
 import { momentOf, reader } from "../../data/select";
 import { useAnswer } from "../../data/use-answer";
 import { useRefusal } from "../../data/use-right";
@@ -12,13 +13,14 @@ import { DataTable } from "../../ui/data-table";
 import { Empty } from "../../ui/empty";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
-import { Page, PageLoading, Skeletons } from "../../ui/page";
+import { Loaded } from "../../ui/loaded";
+import { Page, PageLoading } from "../../ui/page";
 import { RelationType } from "../../ui/relation-type";
 import { State } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { timeText } from "../../ui/text";
 import { DescribeDialog } from "./describe-dialog";
-import { insertTemplate, type RelationFacts, relationDdl, relationFacts } from "./relations";
+import { type RelationFacts, relationDdl, relationFacts } from "./relations";
 import { Sample } from "./sample";
 
 const route = getRouteApi("/catalog/$database/$schema/$relation");
@@ -44,6 +46,9 @@ export function RelationPage() {
   const statement = `SELECT * FROM ${path};`;
   const refusal = useRefusal("OWNERSHIP", `RELATION ${path}`);
   const [isDescribing, setDescribing] = useState(false);
+  const insertRefusal = useRefusal("INSERT", `RELATION ${path}`);
+  const [isInserting, setInserting] = useState(false);
+  const [isInserted, setInserted] = useState(false);
   const tab: Tab = search.tab !== undefined && search.tab in TABS ? (search.tab as Tab) : "columns";
   if (data === null && failure === null) return <PageLoading />;
   const [row] = data?.relations ?? [];
@@ -89,6 +94,11 @@ export function RelationPage() {
             )}
             <span>since {timeText(momentOf(row.created))}</span>
           </p>
+          {isInserted ? (
+            <p className="note" role="status">
+              The row was inserted.
+            </p>
+          ) : null}
         </>
       }
       actions={
@@ -100,13 +110,9 @@ export function RelationPage() {
             <Icon name="write" /> Write a SELECT
           </button>
           {row.type === "materialized_view" || row.type === "view" ? null : (
-            <button
-              type="button"
-              className="secondary"
-              onClick={() => writeStatement(insertTemplate(path, data.columns))}
-            >
-              <Icon name="plus" /> Write an INSERT
-            </button>
+            <ActionButton refusal={insertRefusal} onClick={() => setInserting(true)}>
+              <Icon name="plus" /> Insert a row
+            </ActionButton>
           )}
           <ActionButton refusal={refusal} onClick={() => setDescribing(true)}>
             <Icon name="write" /> Describe
@@ -138,6 +144,13 @@ export function RelationPage() {
         ) : null}
         {tab === "grants" ? <Grants path={path} /> : null}
       </Tabs>
+      {isInserting ? (
+        <InsertDialog
+          targets={[{ fqn: path, type: row.type ?? "" }]}
+          onClose={() => setInserting(false)}
+          onDone={() => setInserted(true)}
+        />
+      ) : null}
       {isDescribing ? (
         <DescribeDialog path={path} description={row.description} onClose={() => setDescribing(false)} />
       ) : null}
@@ -226,18 +239,21 @@ function Definition({ path }: { readonly path: string }) {
     read: readProperties,
     relations: DESCRIBED,
   });
-  if (data === null) return failure === null ? <Skeletons /> : <FailureNote failure={failure} />;
   return (
-    <dl className="facts wide-facts">
-      {data
-        .filter((property) => property.value !== "")
-        .map((property) => (
-          <div key={property.name}>
-            <dt>{property.name}</dt>
-            <dd>{property.value}</dd>
-          </div>
-        ))}
-    </dl>
+    <Loaded data={data} failure={failure}>
+      {(properties) => (
+        <dl className="facts wide-facts">
+          {properties
+            .filter((property) => property.value !== "")
+            .map((property) => (
+              <div key={property.name}>
+                <dt>{property.name}</dt>
+                <dd>{property.value}</dd>
+              </div>
+            ))}
+        </dl>
+      )}
+    </Loaded>
   );
 }
 
@@ -257,28 +273,35 @@ function Grants({ path }: { readonly path: string }) {
     read: readGrants,
     relations: GRANTED,
   });
-  if (data === null) return failure === null ? <Skeletons /> : <FailureNote failure={failure} />;
   return (
-    <>
-      <DataTable
-        label="Grants"
-        rows={data}
-        keyOf={(grant) => `${grant.privilege} ${grant.granteeKind} ${grant.grantee}`}
-        columns={[
-          { id: "privilege", title: "Privilege", cell: (grant) => <code>{grant.privilege}</code> },
-          { id: "grantee", title: "Granted to", cell: (grant) => `${grant.granteeKind} ${grant.grantee}` },
-          {
-            id: "option",
-            title: "May grant it",
-            cell: (grant) => (grant.grantOption === "true" ? "yes" : "no"),
-          },
-          { id: "by", title: "Granted by", from: "medium", cell: (grant) => grant.grantedBy ?? "–" },
-        ]}
-      />
-      <p className="note">
-        Roles that inherit one of these roles have the privileges too. Access to {readPath(path).at(-1)} also
-        needs USAGE on its database and schema.
-      </p>
-    </>
+    <Loaded data={data} failure={failure}>
+      {(grants) => (
+        <>
+          <DataTable
+            label="Grants"
+            rows={grants}
+            keyOf={(grant) => `${grant.privilege} ${grant.granteeKind} ${grant.grantee}`}
+            columns={[
+              { id: "privilege", title: "Privilege", cell: (grant) => <code>{grant.privilege}</code> },
+              {
+                id: "grantee",
+                title: "Granted to",
+                cell: (grant) => `${grant.granteeKind} ${grant.grantee}`,
+              },
+              {
+                id: "option",
+                title: "May grant it",
+                cell: (grant) => (grant.grantOption === "true" ? "yes" : "no"),
+              },
+              { id: "by", title: "Granted by", from: "medium", cell: (grant) => grant.grantedBy ?? "–" },
+            ]}
+          />
+          <p className="note">
+            Roles that inherit one of these roles have the privileges too. Access to {readPath(path).at(-1)}{" "}
+            also needs USAGE on its database and schema.
+          </p>
+        </>
+      )}
+    </Loaded>
   );
 }

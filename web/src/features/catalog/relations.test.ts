@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RelationRow, SchemaRow } from "../../catalog/lists";
-import { describeStatement, grouped, insertTemplate, relationDdl, relationFacts } from "./relations";
+import { describeStatement, grouped, relationDdl, relationFacts } from "./relations";
 
 const relation = (database: string, schema: string, name: string, type: string): RelationRow => ({
   ...{ databaseName: database, schemaName: schema, name, relationType: type, owner: "r" },
@@ -33,13 +33,7 @@ describe("the catalog", () => {
     expect(shown("lab.tests.")).toEqual([["tests", "orders_late"]]);
   });
 
-  it("writes an INSERT with a place for each column, in their order", () => {
-    const column = (position: string, name: string, type: string) => ({
-      ...{ position, name, type, nullable: "true", isKey: "false" },
-    });
-    expect(insertTemplate("a.b.c", [column("2", 'n"', "BIGINT"), column("1", "at", "TIMESTAMP(3)")])).toBe(
-      'INSERT INTO a.b.c ("at", "n""")\nVALUES (NULL /* TIMESTAMP(3) */, NULL /* BIGINT */);',
-    );
+  it("finds the definition of a relation by its name as a text", () => {
     expect(relationDdl("a'b", "s", "r").statement).toContain(
       "database_name = 'a''b' AND schema_name = 's' AND name = 'r'",
     );

@@ -2,7 +2,7 @@
 
 import type { RelationRow, SchemaRow } from "../../catalog/lists";
 import { combined, literal, selectFrom, system } from "../../data/select";
-import { quoteIdentifier, quotePath } from "../../sql/identifiers";
+import { quotePath } from "../../sql/identifiers";
 
 export interface SchemaGroup {
   readonly database: string;
@@ -93,14 +93,6 @@ export function relationDdl(database: string, schema: string, name: string) {
     ["statement", "note"],
     `WHERE ${place} AND name = ${literal(name)} AND ${kinds}`,
   );
-}
-
-/** INSERT INTO with a place for the value of each column. */
-export function insertTemplate(path: string, columns: RelationFacts["columns"]): string {
-  const sorted = [...columns].sort((one, other) => Number(one.position) - Number(other.position));
-  const names = sorted.map((column) => quoteIdentifier(column.name ?? "")).join(", ");
-  const values = sorted.map((column) => `NULL /* ${(column.type ?? "").replaceAll("*/", "")} */`).join(", ");
-  return `INSERT INTO ${path} (${names})\nVALUES (${values});`;
 }
 
 export type RelationFacts = ReturnType<ReturnType<typeof relationFacts>["read"]>;

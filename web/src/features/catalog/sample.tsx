@@ -5,9 +5,8 @@ import { useAnswer } from "../../data/use-answer";
 import { fixedRows } from "../../grid/rows";
 import { countText } from "../../grid/values";
 import { useSession } from "../../session-context";
-import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
-import { Skeletons } from "../../ui/page";
+import { Loaded } from "../../ui/loaded";
 
 const ROWS = 50;
 const REPEAT_EVERY_MS = 10_000;
@@ -78,29 +77,26 @@ function Snapshot({ path }: { readonly path: string }) {
           ) : null}
         </p>
       </form>
-      <FailureNote failure={failure} />
-      {data === null ? (
-        failure === null ? (
-          <Skeletons />
-        ) : null
-      ) : (
-        <div className="sample-grid">
-          <ResultView
-            label="Sample"
-            columns={data.columns}
-            source={source}
-            isLive={false}
-            isFollowing={false}
-            onFollow={() => {}}
-            figures={
-              <p className="figures">
-                <strong>{countText(data.rows.length, "row")}</strong>
-              </p>
-            }
-            notice={null}
-          />
-        </div>
-      )}
+      <Loaded data={data} failure={failure}>
+        {(sample) => (
+          <div className="sample-grid">
+            <ResultView
+              label="Sample"
+              columns={sample.columns}
+              source={source}
+              isLive={false}
+              isFollowing={false}
+              onFollow={() => {}}
+              figures={
+                <p className="figures">
+                  <strong>{countText(sample.rows.length, "row")}</strong>
+                </p>
+              }
+              notice={null}
+            />
+          </div>
+        )}
+      </Loaded>
     </>
   );
 }

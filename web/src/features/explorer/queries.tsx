@@ -95,11 +95,19 @@ function messageClass(query: QueryItem, isOpen: boolean): string {
   return isOpen ? `${tone} whole` : tone;
 }
 
+/** States that lead to another one by themselves, which then needs no words. */
+const NEXT: Readonly<Record<string, string>> = {
+  queued: "running",
+  starting: "running",
+  restarting: "running",
+  terminate_requested: "terminated",
+};
+
 function stateText(query: QueryItem): string {
   if (isEnded(query) && query.intendedState === "stopped") {
     return "stopped";
   }
   const isChanging = query.intendedState !== "" && query.intendedState !== query.state;
-  const isExpected = query.state === "errored" || !isChanging;
+  const isExpected = query.state === "errored" || !isChanging || NEXT[query.state] === query.intendedState;
   return (isExpected ? query.state : `${query.state} → ${query.intendedState}`).replaceAll("_", " ");
 }

@@ -1,6 +1,7 @@
 import type { GraphQLSchema } from "graphql";
 import { useState } from "react";
 import { Icon } from "../../ui/icons";
+import { SearchBox } from "../../ui/search-box";
 import { membersOf, rootTypes } from "./schema";
 
 /** The types of the schema, one at a time, with links to those of its fields and arguments. */
@@ -39,16 +40,12 @@ export function SchemaDocs({ schema }: { readonly schema: GraphQLSchema }) {
       </div>
       {type.description ? <p className="note">{type.description}</p> : null}
       {members.length > 10 ? (
-        <label className="search-box">
-          <Icon name="search" />
-          <span className="hidden">Find in {type.name}</span>
-          <input
-            type="search"
-            placeholder={`Find in ${type.name}`}
-            value={text}
-            onChange={(event) => setText(event.target.value)}
-          />
-        </label>
+        <SearchBox
+          label={`Find in ${type.name}`}
+          placeholder={`Find in ${type.name}`}
+          value={text}
+          onChange={setText}
+        />
       ) : null}
       <ul className="side-list">
         {shown.map((member) => (

@@ -1,10 +1,11 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { Empty } from "../../ui/empty";
-import { FailureNote } from "../../ui/failure-note";
 import { Graph, type GraphNode } from "../../ui/graph";
 import { Icon, type IconName } from "../../ui/icons";
-import { Page, Skeletons } from "../../ui/page";
+import { Loaded } from "../../ui/loaded";
+import { Page } from "../../ui/page";
+import { SearchBox } from "../../ui/search-box";
 import { focused, graphOf, type LineageNode, matching, type NodeKind, type Way } from "./lineage";
 import { SidePanel } from "./side-panel";
 import { useLineage } from "./use-lineage";
@@ -33,6 +34,7 @@ export function LineagePage() {
   const focus = graph?.nodes.find((node) => node.id === search.focus) ?? null;
   const change = (part: Readonly<Record<string, string | undefined>>) =>
     void navigate({ search: (before) => withoutEmpty({ ...before, ...part }), replace: true });
+  const loaded = graph === null || shown === null || data === null ? null : { graph, shown, facts: data };
 
   return (
     <Page
@@ -54,16 +56,12 @@ export function LineagePage() {
       }
     >
       <search className="filters" aria-label="Find in the graph">
-        <label className="search-box">
-          <Icon name="search" />
-          <span className="hidden">Find an entity, a relation or a query</span>
-          <input
-            type="search"
-            placeholder="Entity, relation or query"
-            value={search.text ?? ""}
-            onChange={(event) => change({ text: event.target.value })}
-          />
-        </label>
+        <SearchBox
+          label="Find an entity, a relation or a query"
+          placeholder="Entity, relation or query"
+          value={search.text ?? ""}
+          onChange={(text) => change({ text })}
+        />
         {focus === null ? null : (
           <>
             <span className="focus-note">
@@ -95,38 +93,37 @@ export function LineagePage() {
       {search.text === undefined ? null : (
         <Found nodes={found} onChoose={(id) => change({ node: id, focus: id, text: undefined })} />
       )}
-      <FailureNote failure={failure} />
-      {graph === null || shown === null || data === null ? (
-        failure === null ? (
-          <Skeletons />
-        ) : null
-      ) : graph.nodes.length === 0 ? (
-        <Empty title="No data flows yet">
-          The graph shows which query reads which relation, and what it writes.{" "}
-          <Link to="/">Create a store and a stream in the workspace</Link>.
-        </Empty>
-      ) : (
-        <div className="graph-frame whole">
-          <Graph
-            label="Lineage"
-            nodes={shown.nodes.map(graphNode)}
-            edges={shown.edges}
-            selected={chosen?.id ?? null}
-            onSelect={(id) => change({ node: id ?? undefined })}
-            hasMap={shown.nodes.length > MAP_FROM_NODES}
-          />
-          {chosen === null ? null : (
-            <SidePanel
-              node={chosen}
-              graph={graph}
-              facts={data}
-              onFocus={() => change({ focus: chosen.id })}
-              onChoose={(id) => change({ node: id })}
-              onClose={() => change({ node: undefined })}
-            />
-          )}
-        </div>
-      )}
+      <Loaded data={loaded} failure={failure}>
+        {({ graph, shown, facts }) =>
+          graph.nodes.length === 0 ? (
+            <Empty title="No data flows yet">
+              The graph shows which query reads which relation, and what it writes.{" "}
+              <Link to="/">Create a store and a stream in the workspace</Link>.
+            </Empty>
+          ) : (
+            <div className="graph-frame whole">
+              <Graph
+                label="Lineage"
+                nodes={shown.nodes.map(graphNode)}
+                edges={shown.edges}
+                selected={chosen?.id ?? null}
+                onSelect={(id) => change({ node: id ?? undefined })}
+                hasMap={shown.nodes.length > MAP_FROM_NODES}
+              />
+              {chosen === null ? null : (
+                <SidePanel
+                  node={chosen}
+                  graph={graph}
+                  facts={facts}
+                  onFocus={() => change({ focus: chosen.id })}
+                  onChoose={(id) => change({ node: id })}
+                  onClose={() => change({ node: undefined })}
+                />
+              )}
+            </div>
+          )
+        }
+      </Loaded>
     </Page>
   );
 }

@@ -49,6 +49,22 @@ describe("the lineage graph", () => {
     });
   });
 
+  it("shows full names where relations of two schemas have the same name", () => {
+    const again = {
+      sourceKind: "entity",
+      source: "g.orders",
+      targetKind: "relation",
+      target: '"demo"."public"."orders"',
+    };
+    const nodes = graphOf({ ...facts, edges: [...facts.edges, again] }).nodes;
+    expect(titles(nodes.filter((node) => node.kind === "relation"))).toEqual([
+      "shop.public.orders",
+      "Sales",
+      "apart",
+      "demo.public.orders",
+    ]);
+  });
+
   it("is reduced to what is above or below a node", () => {
     expect(titles(focused(graph, "query:q1", "up").nodes)).toEqual(["k.orders", "orders", "Sales"]);
     expect(titles(focused(graph, "query:q1", "down").nodes)).toEqual(["Sales", "Sales", "k.sales"]);

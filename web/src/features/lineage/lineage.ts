@@ -32,7 +32,7 @@ export interface LineageGraph {
   readonly edges: readonly Edge[];
 }
 
-export function nodeId(kind: string, name: string): string {
+function nodeId(kind: string, name: string): string {
   return `${kind}:${name}`;
 }
 
@@ -66,7 +66,20 @@ export function graphOf(facts: LineageFacts): LineageGraph {
     from: add(edge.sourceKind, edge.source),
     to: add(edge.targetKind, edge.target),
   }));
-  return { nodes: [...nodes.values()], edges };
+  return { nodes: withDistinctTitles([...nodes.values()]), edges };
+}
+
+/** The nodes, where relations of the same name in different schemas have their full names as titles. */
+function withDistinctTitles(nodes: readonly LineageNode[]): readonly LineageNode[] {
+  const counts = new Map<string, number>();
+  for (const { kind, title } of nodes) {
+    if (kind === "relation") counts.set(title, (counts.get(title) ?? 0) + 1);
+  }
+  return nodes.map((node) =>
+    node.kind === "relation" && (counts.get(node.title) ?? 0) > 1
+      ? { ...node, title: readPath(node.name).join(".") }
+      : node,
+  );
 }
 
 export type Way = "up" | "down" | "both";

@@ -11,7 +11,7 @@ export type Command =
   | { readonly kind: "new-worksheet" | "shortcuts" | "tour" | "refresh" | "sign-out" };
 
 /** Destination of an item. */
-export type Target =
+type Target =
   | { readonly kind: "page"; readonly path: string }
   | { readonly kind: "command"; readonly command: Command }
   | { readonly kind: "relation"; readonly path: readonly [string, string, string] }

@@ -41,6 +41,8 @@ export function queryFacts(id: string) {
           late: "late_rows_total",
           bad: "bad_records_total",
           timeless: "timeless_rows_total",
+          slotSeconds: "slot_seconds_total",
+          processorSeconds: "processor_seconds_total",
         },
         from: of("query_metrics"),
       },

@@ -16,8 +16,8 @@ describe("the history of a query", () => {
       kind: "result",
       columns: [],
       rows: [
-        ["2026-11-28 08:00:00.000", "0", "0", "1500", "3", "10", "200", "0"],
-        ["2026-11-28 08:00:10.000", "50", "5", null, "4", "10", "210", "0"],
+        ["2026-11-28 08:00:00.000", "0", "0", "1500", "3", "10", "200", "0", "1.5", "0.5"],
+        ["2026-11-28 08:00:10.000", "50", "5", null, "4", "10", "210", "0", "21.5", "3"],
       ],
       isTruncated: false,
       message: "",
@@ -28,6 +28,8 @@ describe("the history of a query", () => {
       inputRate: [null, 5],
       outputRate: [null, 0.5],
       watermarkLagS: [1.5, null],
+      slots: [null, 2],
+      processors: [null, 0.25],
     });
     expect([isFlat(history.backlogBytes), isFlat(history.stateRows)]).toEqual([true, false]);
   });

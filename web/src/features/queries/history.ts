@@ -23,6 +23,9 @@ export interface History {
   readonly stateBytes: Values;
   readonly batchMs: Values;
   readonly backlogBytes: Values;
+  /** Slots that its tasks occupied on average since the sample before. */
+  readonly slots: Values;
+  readonly processors: Values;
 }
 
 export function historyOf(id: string, range: Range) {
@@ -37,6 +40,8 @@ export function historyOf(id: string, range: Range) {
       "state_bytes",
       "batch_duration_ms",
       "backlog_bytes",
+      "slot_seconds_total",
+      "processor_seconds_total",
     ],
     `WHERE query_id = ${literal(id)} AND "time" > CURRENT_TIMESTAMP - INTERVAL ${RANGES[range].interval} ORDER BY "time"`,
   );
@@ -55,6 +60,8 @@ export function historyOf(id: string, range: Range) {
         stateBytes: values("state_bytes"),
         batchMs: values("batch_duration_ms"),
         backlogBytes: values("backlog_bytes"),
+        slots: rates(times, values("slot_seconds_total")),
+        processors: rates(times, values("processor_seconds_total")),
       };
     },
   };

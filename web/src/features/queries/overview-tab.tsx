@@ -4,8 +4,8 @@ import { momentOf, numberOf } from "../../data/select";
 import { useAnswer } from "../../data/use-answer";
 import { Chart } from "../../ui/chart";
 import { DataTable } from "../../ui/data-table";
-import { FailureNote } from "../../ui/failure-note";
-import { bytesText, compactText, rateText, spanText, timeText } from "../../ui/text";
+import { Loaded } from "../../ui/loaded";
+import { amountText, bytesText, compactText, rateText, spanText, timeText } from "../../ui/text";
 import { lagOf, type QueryFacts, splitsOf } from "./facts";
 import { type History, historyOf, isFlat, RANGES, type Range } from "./history";
 
@@ -40,8 +40,9 @@ export function OverviewTab({ id, facts, isEnded, range, onRange }: OverviewProp
           ))}
         </fieldset>
       </div>
-      <FailureNote failure={failure} />
-      {data === null ? <div className="skeleton chart-skeleton" /> : <Charts history={data} />}
+      <Loaded data={data} failure={failure} skeleton={<div className="skeleton chart-skeleton" />}>
+        {(history) => <Charts history={history} />}
+      </Loaded>
       <Splits facts={facts} />
       <Phases facts={facts} />
     </>
@@ -69,6 +70,11 @@ function Tiles({ facts }: { readonly facts: QueryFacts }) {
       compactText(metrics === undefined ? null : skipped),
       "rows late, without time or unreadable",
     ],
+    [
+      "Time in slots",
+      spanText(milliseconds(metrics?.slotSeconds)),
+      `${spanText(milliseconds(metrics?.processorSeconds))} of processors, since the server started`,
+    ],
   ];
   return (
     <dl className="tiles">
@@ -83,6 +89,11 @@ function Tiles({ facts }: { readonly facts: QueryFacts }) {
       ))}
     </dl>
   );
+}
+
+function milliseconds(seconds: string | null | undefined): number | null {
+  const known = numberOf(seconds);
+  return known === null ? null : known * 1000;
 }
 
 function Charts({ history }: { readonly history: History }) {
@@ -121,6 +132,16 @@ function Charts({ history }: { readonly history: History }) {
         syncKey="query"
         format={spanText}
         series={one("duration", history.batchMs)}
+      />
+      <Chart
+        title="Slots and processors in use"
+        times={times}
+        syncKey="query"
+        format={amountText}
+        series={[
+          { label: "slots", colour: "--accent", values: history.slots },
+          { label: "processors", colour: "--chart-second", values: history.processors },
+        ]}
       />
       {optional
         .filter(({ values }) => !isFlat(values))

@@ -5,9 +5,10 @@ import { failureIn } from "../../data/answers";
 import { useList } from "../../data/use-list";
 import { DataTable, type TableColumn } from "../../ui/data-table";
 import { Empty } from "../../ui/empty";
-import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
-import { Page, Skeletons } from "../../ui/page";
+import { Loaded } from "../../ui/loaded";
+import { Page } from "../../ui/page";
+import { SearchBox } from "../../ui/search-box";
 import { State } from "../../ui/state";
 import { compactText, rateText, spanText } from "../../ui/text";
 import { choices, filtered, type QueryFilter, type QuerySummary, summaries } from "./overview";
@@ -32,16 +33,12 @@ export function QueryListPage() {
   return (
     <Page title="Queries" facts={data === null ? null : <Summary queries={data} />}>
       <search className="filters" aria-label="Filter">
-        <label className="search-box">
-          <Icon name="search" />
-          <span className="hidden">Search by name, id or message</span>
-          <input
-            type="search"
-            placeholder="Name, id or message"
-            value={search.text ?? ""}
-            onChange={(event) => change({ text: event.target.value })}
-          />
-        </label>
+        <SearchBox
+          label="Search by name, id or message"
+          placeholder="Name, id or message"
+          value={search.text ?? ""}
+          onChange={(text) => change({ text })}
+        />
         {(["state", "pool", "owner"] as const).map((field) => (
           <label key={field} className="choice">
             <span>{FIELDS[field]}</span>
@@ -64,23 +61,22 @@ export function QueryListPage() {
           Ended queries
         </label>
       </search>
-      <FailureNote failure={failure} />
-      {data === null ? (
-        failure === null ? (
-          <Skeletons />
-        ) : null
-      ) : shown.length === 0 ? (
-        <None hasQueries={data.length > 0} />
-      ) : (
-        <DataTable
-          label="Queries"
-          rows={shown}
-          columns={COLUMNS}
-          keyOf={(query) => query.id}
-          sort={search.sort}
-          onSort={(sort) => change({ sort })}
-        />
-      )}
+      <Loaded data={data} failure={failure}>
+        {(queries) =>
+          shown.length === 0 ? (
+            <None hasQueries={queries.length > 0} />
+          ) : (
+            <DataTable
+              label="Queries"
+              rows={shown}
+              columns={COLUMNS}
+              keyOf={(query) => query.id}
+              sort={search.sort}
+              onSort={(sort) => change({ sort })}
+            />
+          )
+        }
+      </Loaded>
     </Page>
   );
 }

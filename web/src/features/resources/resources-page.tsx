@@ -2,6 +2,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import type { RelationView } from "../../data/relation-table";
 import { RelationTabs } from "../../data/relation-tabs";
 import { Page } from "../../ui/page";
+import { PoolUsage } from "./pool-usage";
 import { TryFunction } from "./try-function";
 
 const route = getRouteApi("/resources");
@@ -140,6 +141,20 @@ const VIEWS: Readonly<Record<string, RelationView>> = {
       { name: "owner", title: "Owner", from: "wide" },
     ],
   },
+  settings: {
+    title: "Settings",
+    relation: "settings",
+    rest: "ORDER BY name",
+    about:
+      "The settings of the server, which its operator sets in the environment before a start. Secrets are never shown.",
+    columns: [
+      { name: "name", title: "Setting", kind: "code" },
+      { name: "value", title: "Value", kind: "code" },
+      { name: "is_set", title: "Set", kind: "boolean", from: "medium" },
+      { name: "default_value", title: "Default", kind: "code", from: "wide" },
+      { name: "description", title: "Description", from: "medium" },
+    ],
+  },
 };
 
 export function ResourcesPage() {
@@ -151,6 +166,7 @@ export function ResourcesPage() {
         label="Resources"
         views={VIEWS}
         others={{ try: { title: "Try a function", content: <TryFunction /> } }}
+        below={{ pools: <PoolUsage /> }}
         search={search}
         onSearch={(next) => void navigate({ search: next, replace: true })}
       />

@@ -154,6 +154,6 @@ function explained({ kind, message, hint }: Failure, way: Way) {
   if (kind !== "denied" || way !== "token") return { message, hint };
   return {
     message: "The server did not accept this token.",
-    hint: `${message.replace(/\.$/, "")}. Check that it was copied whole and has not expired.`,
+    hint: `${message.charAt(0).toUpperCase()}${message.slice(1).replace(/\.$/, "")}. Check that it was copied whole and has not expired.`,
   };
 }

@@ -2,6 +2,9 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { openStream, type Stream } from "../../api/dataplane";
 import { type Failure, failureOf } from "../../api/failures";
 import type { Column, Row } from "../../api/wire";
+import { RELATIONS } from "../../catalog/lists";
+import { InsertDialog, type InsertTarget } from "../../data/insert-dialog";
+import { useList } from "../../data/use-list";
 import { useRefusal } from "../../data/use-right";
 import { ExportButtons } from "../../grid/export-buttons";
 import { Grid } from "../../grid/grid";
@@ -13,6 +16,7 @@ import { quoteIdentifier } from "../../sql/identifiers";
 import { ActionButton } from "../../ui/action-button";
 import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
+import { SearchBox } from "../../ui/search-box";
 import { useNow } from "../../ui/use-now";
 import { DropEntityDialog } from "./entity-dialogs";
 import { hasTopics } from "./from-entity";
@@ -35,6 +39,7 @@ const STARTS: readonly (readonly [Start, string])[] = [
   ["timestamp", "a time"],
   ["offsets", "offsets"],
 ];
+const INSERTABLE = new Set(["stream", "changelog", "table"]);
 /** Starts of stores whose records have offsets. */
 const OF_OFFSETS: readonly Start[] = ["newest", "offsets"];
 
@@ -72,7 +77,8 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
   const hasOffsets = ofStore.some(({ name }) => name === "starting.position.offsets");
   const properties = ofStore.filter(({ statements }) => statements.includes("INSERT INTO ENTITY"));
   const refusal = useRefusal("USAGE", `STORE ${quoteIdentifier(store)}`);
-  const [dialog, setDialog] = useState<"produce" | "relation" | "drop" | null>(null);
+  const [dialog, setDialog] = useState<"produce" | "relation" | "insert" | "drop" | null>(null);
+  const targets = useTargets(store, path);
   const close = () => setDialog(null);
   const [isWritten, setWritten] = useState(false);
 
@@ -106,9 +112,9 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
           </label>
         ) : null}
         <label className="choice">
-          <span>Server finds</span>
+          <span>Only with</span>
           <input
-            placeholder="all, a text, or $.user = 7"
+            placeholder="a text, or $.user = 7"
             title="Records that contain a text, or whose JSON value meets a condition such as $.user.id >= 7"
             value={filter}
             onChange={(event) => setFilter(event.target.value)}
@@ -147,26 +153,6 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
             <Icon name="play" /> Read
           </button>
         )}
-        <label className="search-box">
-          <Icon name="search" />
-          <span className="hidden">Filter the records shown by key and value</span>
-          <input
-            type="search"
-            placeholder="Key or value, of the records shown"
-            value={text}
-            onChange={(event) => setText(event.target.value)}
-          />
-        </label>
-        <label className="choice">
-          <span>Partition</span>
-          <input
-            className="short"
-            inputMode="numeric"
-            placeholder="all"
-            value={partition}
-            onChange={(event) => setPartition(event.target.value)}
-          />
-        </label>
       </div>
       <FailureNote failure={reading.failure} />
       <div className="result-bar">
@@ -183,6 +169,12 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
               <Icon name="plus" /> Create a relation
             </ActionButton>
           ) : null}
+          <ActionButton
+            refusal={targets.length === 0 ? "No relation that your role sees is over this entity." : null}
+            onClick={() => setDialog("insert")}
+          >
+            <Icon name="plus" /> Insert a row
+          </ActionButton>
           {properties.length === 0 ? null : (
             <ActionButton refusal={refusal} onClick={() => setDialog("produce")}>
               <Icon name="write" /> Write a record
@@ -198,6 +190,26 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
           />
         </div>
       </div>
+      {reading.columns === null || reading.rows.received === 0 ? null : (
+        <div className="filters">
+          <SearchBox
+            label="Filter the records shown by key and value"
+            placeholder="Key or value, of the records shown"
+            value={text}
+            onChange={setText}
+          />
+          <label className="choice">
+            <span>Partition</span>
+            <input
+              className="short"
+              inputMode="numeric"
+              placeholder="all"
+              value={partition}
+              onChange={(event) => setPartition(event.target.value)}
+            />
+          </label>
+        </div>
+      )}
       <div className="sample-grid messages-grid">
         {reading.columns === null || reading.rows.received === 0 ? (
           <p className="empty-text messages-note">{noRecords(reading)}</p>
@@ -212,6 +224,9 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
         )}
       </div>
       {dialog === "relation" ? <FromEntityDialog store={store} path={path} onClose={close} /> : null}
+      {dialog === "insert" ? (
+        <InsertDialog targets={targets} onClose={close} onDone={() => setWritten(true)} />
+      ) : null}
       {dialog === "drop" ? (
         <DropEntityDialog store={store} path={path} onClose={close} onDone={onDropped} />
       ) : null}
@@ -225,6 +240,20 @@ export function MessageBrowser({ store, path, onDropped }: MessageBrowserProps) 
         />
       ) : null}
     </section>
+  );
+}
+
+/** The relations over an entity that take rows. */
+function useTargets(store: string, path: readonly string[]): readonly InsertTarget[] {
+  const { data } = useList(RELATIONS, {});
+  const entity = path.join(".");
+  return useMemo(
+    () =>
+      (data ?? [])
+        .filter((each) => each.storeName === store && each.entity === entity)
+        .filter(({ relationType }) => INSERTABLE.has(relationType))
+        .map(({ fqn, relationType }) => ({ fqn, type: relationType })),
+    [data, store, entity],
   );
 }
 

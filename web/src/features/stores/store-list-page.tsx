@@ -6,9 +6,9 @@ import { useRefusal } from "../../data/use-right";
 import { ActionButton } from "../../ui/action-button";
 import { DataTable } from "../../ui/data-table";
 import { Empty } from "../../ui/empty";
-import { FailureNote } from "../../ui/failure-note";
 import { Icon } from "../../ui/icons";
-import { Page, Skeletons } from "../../ui/page";
+import { Loaded } from "../../ui/loaded";
+import { Page } from "../../ui/page";
 import { useNow } from "../../ui/use-now";
 import { testText } from "./health";
 import { NewStoreDialog } from "./new-store-dialog";
@@ -30,72 +30,76 @@ export function StoreListPage() {
         </ActionButton>
       }
     >
-      <FailureNote failure={failure} />
-      {data === null ? (
-        failure === null ? (
-          <Skeletons />
-        ) : null
-      ) : data.length === 0 ? (
-        <Empty title="No store yet">
-          A store is a connection to a system that you already have, such as a Kafka cluster.{" "}
-          {refusal === null ? (
-            <button type="button" className="link calm" onClick={() => setCreating(true)}>
-              Create one
-            </button>
-          ) : null}
-        </Empty>
-      ) : (
-        <DataTable
-          label="Stores"
-          rows={[...data].sort((one, other) => one.name.localeCompare(other.name))}
-          keyOf={(store) => store.name}
-          columns={[
-            {
-              id: "name",
-              title: "Store",
-              cell: (store) => (
-                <div className="named">
-                  <Link to="/stores/$store" params={{ store: store.name }} className="name">
-                    {store.name}
-                  </Link>
-                  {store.statusMessage === null ? null : <p className="note danger">{store.statusMessage}</p>}
-                </div>
-              ),
-            },
-            { id: "type", title: "Type", cell: (store) => store.storeType },
-            {
-              id: "status",
-              title: "Status",
-              cell: (store) => (
-                <span className="state">
-                  <span className={store.status === "ready" ? "dot done" : "dot failed"} aria-hidden="true" />
-                  {store.status}
-                </span>
-              ),
-            },
-            {
-              id: "tested",
-              title: "Last test",
-              from: "medium",
-              cell: (store) => testText(store, now),
-            },
-            {
-              id: "relations",
-              title: "Relations",
-              isNumber: true,
-              from: "medium",
-              cell: (store) => store.relations.totalCount,
-            },
-            {
-              id: "registry",
-              title: "Registry",
-              from: "wide",
-              cell: (store) => store.schemaRegistryName ?? "–",
-            },
-            { id: "owner", title: "Owner", from: "medium", cell: (store) => store.owner },
-          ]}
-        />
-      )}
+      <Loaded data={data} failure={failure}>
+        {(stores) =>
+          stores.length === 0 ? (
+            <Empty title="No store yet">
+              A store is a connection to a system that you already have, such as a Kafka cluster.{" "}
+              {refusal === null ? (
+                <button type="button" className="link calm" onClick={() => setCreating(true)}>
+                  Create one
+                </button>
+              ) : null}
+            </Empty>
+          ) : (
+            <DataTable
+              label="Stores"
+              rows={[...stores].sort((one, other) => one.name.localeCompare(other.name))}
+              keyOf={(store) => store.name}
+              columns={[
+                {
+                  id: "name",
+                  title: "Store",
+                  cell: (store) => (
+                    <div className="named">
+                      <Link to="/stores/$store" params={{ store: store.name }} className="name">
+                        {store.name}
+                      </Link>
+                      {store.statusMessage === null ? null : (
+                        <p className="note danger">{store.statusMessage}</p>
+                      )}
+                    </div>
+                  ),
+                },
+                { id: "type", title: "Type", cell: (store) => store.storeType },
+                {
+                  id: "status",
+                  title: "Status",
+                  cell: (store) => (
+                    <span className="state">
+                      <span
+                        className={store.status === "ready" ? "dot done" : "dot failed"}
+                        aria-hidden="true"
+                      />
+                      {store.status}
+                    </span>
+                  ),
+                },
+                {
+                  id: "tested",
+                  title: "Last test",
+                  from: "medium",
+                  cell: (store) => testText(store, now),
+                },
+                {
+                  id: "relations",
+                  title: "Relations",
+                  isNumber: true,
+                  from: "medium",
+                  cell: (store) => store.relations.totalCount,
+                },
+                {
+                  id: "registry",
+                  title: "Registry",
+                  from: "wide",
+                  cell: (store) => store.schemaRegistryName ?? "–",
+                },
+                { id: "owner", title: "Owner", from: "medium", cell: (store) => store.owner },
+              ]}
+            />
+          )
+        }
+      </Loaded>
       {isCreating ? (
         <NewStoreDialog
           onClose={() => setCreating(false)}

@@ -9,6 +9,7 @@ import { ActionButton } from "../../ui/action-button";
 import { Empty } from "../../ui/empty";
 import { Icon } from "../../ui/icons";
 import { Page } from "../../ui/page";
+import { SearchBox } from "../../ui/search-box";
 import { Tabs } from "../../ui/tabs";
 import { NewEntityDialog } from "./entity-dialogs";
 import { EntityLayout } from "./entity-layout";
@@ -49,16 +50,7 @@ export function StorePage() {
     >
       <div className="store">
         <aside className="entities" aria-label="Entities">
-          <label className="search-box">
-            <Icon name="search" />
-            <span className="hidden">Find an entity</span>
-            <input
-              type="search"
-              placeholder="Entity"
-              value={text}
-              onChange={(event) => setText(event.target.value)}
-            />
-          </label>
+          <SearchBox label="Find an entity" placeholder="Entity" value={text} onChange={setText} />
           <Entities
             store={store}
             parent={TOP}

@@ -34,9 +34,9 @@ export interface StreamOutput {
   readonly message: string;
 }
 
-export type Output = ResultSet | StreamOutput | { readonly kind: "nothing" };
+type Output = ResultSet | StreamOutput | { readonly kind: "nothing" };
 
-export type FinishedRun =
+type FinishedRun =
   | (Finished & { readonly kind: "done" })
   | (Finished & { readonly kind: "cancelled" })
   | (Finished & { readonly kind: "failed"; readonly failure: Failure });

@@ -4,7 +4,7 @@ import type { StatementContext } from "../../api/wire";
 
 const PREFIX = "#worksheet=";
 /** Browsers and chat programs cut longer addresses. */
-export const LINK_MAX = 30_000;
+const LINK_MAX = 30_000;
 /** Names that a link sets. The role is the reader's own. */
 const NAMES = ["database", "schema", "store", "computePool"] as const;
 

@@ -81,12 +81,13 @@ interface RunStatusProps {
 
 function RunStatus({ run, remaining, isPlanning }: RunStatusProps) {
   const now = useNow(run.kind === "submitting");
+  const isStarting = run.kind === "streaming" && run.output.columns === null;
   const notRun = remaining > 0 && !isActive(run) && run.kind !== "done";
   return (
     <p className="run-status">
       <span className={`dot ${isPlanning ? "submitting" : run.kind}`} aria-hidden="true" />
       <span role="status" data-testid="run-state" data-state={run.kind}>
-        {isPlanning ? "Planning" : WORDS[run.kind]}
+        {isPlanning ? "Planning" : isStarting ? "Starting" : WORDS[run.kind]}
       </span>
       {run.kind === "submitting" ? <span className="soft">{durationText(now - run.startedAt)}</span> : null}
       {remaining > 0 && isActive(run) ? <span className="soft">{remaining} more to run</span> : null}
