@@ -20,10 +20,10 @@ from typing import Any, Self
 import httpx
 
 from harness.patience import PATIENCE_S
-from harness.ports import free_port
 from headrace.runtime.guard import guarded
 from headrace.runtime.java import java_command
 from headrace.runtime.paths import cache_dir
+from headrace.runtime.ports import free_port
 
 LOCK = Path(__file__).with_name("apicurio.lock")
 _GRACE_S = 10

@@ -16,7 +16,8 @@ def write_checkpoint(folder: Path, *, batches: int, planned: int = 0, snapshot: 
     for log, count in (("offsets", batches + planned), ("commits", batches)):
         (folder / log).mkdir(parents=True)
         for batch in range(count):
-            (folder / log / str(batch)).write_text(f'v1\n{{"batch": {batch}}}')
+            facts = {"batch": batch, "conf": {"spark.sql.shuffle.partitions": "1"}}
+            (folder / log / str(batch)).write_text(f"v1\n{json.dumps(facts)}")
     (folder / "metadata").write_text('{"id": "5b5d6294-cab4-46b6-b1c4-8a4e090df831"}')
     (folder / "watermark").write_text('{"version": 1, "partitions": []}')
     (folder / "identities.json").write_text(json.dumps({"s1": {"orders": "a"}, "s9": {"sales": "b"}}))

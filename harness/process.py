@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from harness.patience import PATIENCE
+from harness.patience import PATIENCE, PATIENCE_S
 from headrace.testing.server import ServerProcess
 
 
@@ -24,7 +24,12 @@ class HeadraceProcess(ServerProcess):
         environment: Mapping[str, str] | None = None,
     ) -> None:
         # The history of metrics is tested too, and tests do not wait half a minute for it.
-        settings = {**os.environ, "HEADRACE_METRICS_INTERVAL_S": "2", **(environment or {})}
+        settings = {
+            **os.environ,
+            "HEADRACE_METRICS_INTERVAL_S": "2",
+            "HEADRACE_SNAPSHOT_TIMEOUT_MS": str(int(PATIENCE_S * 1000)),
+            **(environment or {}),
+        }
         super().__init__(data_dir, token=token, environment=settings, patience=PATIENCE)
 
     @property

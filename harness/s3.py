@@ -13,9 +13,9 @@ from pyarrow import json, parquet
 
 from harness import avro_files
 from harness.kinesis import ACCESS_KEY, SECRET_KEY, StandIn
-from harness.ports import free_port
 from headrace.runtime.jars import jars
 from headrace.runtime.java import java_command
+from headrace.runtime.ports import free_port
 
 _S3_MOCK = "s3-mock"
 
@@ -25,7 +25,12 @@ class S3MockServer(StandIn):
 
     def _command(self) -> list[str]:
         (jar,) = jars(_S3_MOCK)
-        java = [str(java_command()), "-Xmx128m", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={self._at}"]
+        java = [
+            str(java_command()),
+            "-Xmx128m",
+            "-XX:TieredStopAtLevel=1",
+            f"-Djava.io.tmpdir={self._folder}",
+        ]
         ports = (f"--server.port={free_port()}", f"--com.adobe.testing.s3mock.httpPort={self.port}")
         return [*java, "-jar", str(jar), "--server.address=127.0.0.1", *ports]
 
@@ -89,8 +94,3 @@ class S3Client:
         """The names of all files."""
         pages = self.boto.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
         return [item["Key"] for page in pages for item in page.get("Contents", ())]
-
-    def read_parquet(self, prefix: str) -> list[dict[str, Any]]:
-        """The rows of all files of Parquet in a folder."""
-        tables = [parquet.read_table(io.BytesIO(self.get(key))) for key in self.keys(prefix)]
-        return [row for table in tables for row in table.to_pylist()]

@@ -20,8 +20,8 @@ from harness.authority import Authority
 from harness.issuer import AUDIENCE, Issuer
 from harness.issuer import CLIENT as SERVICE
 from harness.patience import PATIENCE_S
-from harness.ports import free_port
 from headrace.runtime.kafka_broker import KafkaBroker
+from headrace.runtime.ports import free_port
 
 USER, PASSWORD = "alice", 'pa"ss\\word;= #'
 CLIENT = "app"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.jar import jar_of
+from harness.patience import PATIENCE_S
 from headrace.catalog.access import Grant, Privilege
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.kinds.namespace import DATABASE, SCHEMA
@@ -162,7 +163,7 @@ async def open_session(folder: Path, **settings: Any) -> AsyncIterator[Session]:
     for name, content in _stocked_files().items():
         (folder / name).touch(mode=0o600)
         (folder / name).write_bytes(content)
-    given = Settings(data_dir=folder, **settings)
+    given = Settings(data_dir=folder, **{"snapshot_timeout_ms": int(PATIENCE_S * 1000), **settings})
     catalog = Catalog.open(folder, scram=given.postgres_scram)
     engine = Engine(catalog, given)
     yield Session(catalog, engine, StatementService(Services(catalog, engine, given)))

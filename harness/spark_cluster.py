@@ -20,10 +20,10 @@ from typing import Self
 import psutil
 
 from harness.patience import PATIENCE_S
-from harness.ports import free_port
 from headrace.runtime.extension import pyspark_folder
 from headrace.runtime.guard import guarded
 from headrace.runtime.java import further_java_options, java_command, spark_java
+from headrace.runtime.ports import free_port
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

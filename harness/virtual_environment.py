@@ -47,5 +47,9 @@ class VirtualEnvironment:
                     list(map(str, command)), env=environment, check=True, text=True, stderr=subprocess.PIPE
                 )
             (Path(made) / _COMPLETE).touch()
-            if not self.is_made:  # somebody else may have been faster
+            try:
                 Path(made).rename(self._folder)
+            except OSError:
+                # Another worker of the run may have been faster.
+                if not self.is_made:
+                    raise

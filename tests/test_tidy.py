@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -111,11 +112,20 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    """Return all nodes of a file, which several rules read: to walk a tree takes longer than to parse it."""
+    return list(ast.walk(_tree(path)))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _memory_of_trees() -> Iterator[None]:
-    """Free the 200 MB of all syntax trees after the last test of this file."""
+    """Free the 200 MB of all syntax trees after the last test of this file. Until then, no garbage collection looks at them."""
+    gc.disable()
     yield
     _tree.cache_clear()
+    _nodes.cache_clear()
+    gc.enable()
 
 
 def _report(faults: list[str], advice: str) -> None:
@@ -136,7 +146,7 @@ def test_no_file_is_too_long() -> None:
 def test_no_function_is_too_long() -> None:
     faults = []
     for path in _python():
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -154,17 +164,18 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 def _identifiers(node: ast.AST) -> Iterator[str]:
     """Return the names that a node defines, assigns, reads or passes."""
-    for field, value in ast.iter_fields(node):
-        if field in {"id", "arg", "attr", "name", "asname", "rest"} and isinstance(value, str):
+    if isinstance(node, ast.Global | ast.Nonlocal):
+        yield from node.names
+    for field in ("id", "arg", "attr", "name", "asname", "rest"):
+        value = getattr(node, field, None)
+        if isinstance(value, str):
             yield value
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            yield from value
 
 
 def test_no_identifier_hides_what_it_holds() -> None:
     faults = []
     for path in _python():
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             names = VAGUE_NAMES & {*_identifiers(node)}
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "has":
                 names.add(node.name)
@@ -240,9 +251,8 @@ def test_no_store_type_is_named_outside_its_folder() -> None:
 
 
 def _identifiers_and_literals(path: Path) -> Iterator[tuple[int, str]]:
-    tree = _tree(path)
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    documentation = {id(node.value) for node in _nodes(path) if isinstance(node, ast.Expr)}
+    for node in _nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
             yield node.lineno, node.value
         for field in ("id", "attr", "arg", "name", "module"):
@@ -260,7 +270,7 @@ def test_every_import_of_a_module_outside_the_product_resolves() -> None:
     """mypy reads `src` only, and most of these modules are imported by long tests alone."""
     faults = []
     for path in _python():
-        for node in ast.walk(_tree(path)):
+        for node in _nodes(path):
             if not isinstance(node, ast.ImportFrom) or not node.module:
                 continue
             package, *_ = parts = node.module.split(".")
@@ -293,6 +303,16 @@ def test_a_start_loads_no_client_of_a_store_that_few_have() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert result.returncode == 0, f"a start loads {result.stderr}"
+
+
+def test_plurals_are_formed_by_one_function() -> None:
+    by_hand = re.compile(r"""'' if [^}]* else '(?:s|es)'|'(?:s|es)' if [^}]* else ''""")
+    offenders = [
+        _name(path)
+        for path in (ROOT / "src").rglob("*.py")
+        if by_hand.search(path.read_text(encoding="utf-8"))
+    ]
+    assert not offenders, f"use `plural` or `counted` of headrace.core.wording: {offenders}"
 
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -342,7 +362,7 @@ def _literals(path: Path) -> list[str]:
     if path.suffix != ".py":
         code = [line for line in _lines(path) if not line.lstrip().startswith(("*", "//"))]
         return QUOTED.findall("\n".join(code))
-    nodes = list(ast.walk(_tree(path)))
+    nodes = _nodes(path)
     documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     constants = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in documentation]
     return [node.value for node in constants if isinstance(node.value, str)]

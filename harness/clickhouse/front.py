@@ -1,6 +1,6 @@
 """ClickHouse's HTTP interface over a chdb session: the part that clients of tables need.
 
-    python -m harness.clickhouse.front FOLDER CERTIFICATE [PORT TLS_PORT]
+    python -m harness.clickhouse.front FOLDER CERTIFICATE PORT TLS_PORT
 
 A statement is the text of `query`, or the body; with both the body is the data of an INSERT. Of the other parameters of a URL `database`
 is where names are looked for, `param_…` the statement's own, and the rest settings.
@@ -178,13 +178,13 @@ def _word(name: str) -> str:
     return name
 
 
-def main(folder: str, certificate: str, port: str = "0", tls_port: str = "0") -> None:
+def main(folder: str, certificate: str, port: str, tls_port: str) -> None:
     """Serve until the process is killed; print `ready PORT TLS_PORT`."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
     handler = type("Handler", (Front,), {"engine": Engine(folder)})
     servers = [Server(int(port), handler), Server(int(tls_port), handler, tls)]
-    sys.stdout.write(f"ready {servers[0].server_port} {servers[1].server_port}\n")
+    sys.stdout.write("ready\n")
     sys.stdout.flush()
     threading.Thread(target=servers[1].serve_forever, daemon=True).start()
     servers[0].serve_forever()

@@ -20,12 +20,12 @@ from databricks import sql
 from harness.databricks.front import CLIENT, SECRET, TOKEN, WAREHOUSE, Front
 from harness.kinesis import ACCESS_KEY, REGION, SECRET_KEY
 from harness.patience import PATIENCE_S, until
-from harness.ports import free_port
 from harness.s3 import S3Client
 from headrace.runtime.extension import pyspark_folder
 from headrace.runtime.guard import guarded
 from headrace.runtime.jars import ICEBERG, jars
 from headrace.runtime.java import spark_java
+from headrace.runtime.ports import free_port
 
 CATALOG = "spark_catalog"
 _GROUP = "databricks-warehouse"

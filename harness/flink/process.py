@@ -67,6 +67,17 @@ class Flink:
         """Names and types of a query's result."""
         return [(name, kind) for name, kind in self._ask("columns", sql=sql)]
 
+    def explain(self, sql: str) -> tuple[str, str]:
+        """Return the optimized plan of a query, and what Flink's log has of the planning."""
+        logs = sorted(self._log.parent.glob("flink-*.log"))
+        sizes = {log: log.stat().st_size for log in logs}
+        plan = str(self._ask("explain", sql=sql))
+        return plan, "".join(log.read_bytes()[size:].decode() for log, size in sizes.items())
+
+    def last(self, sql: str) -> list[Any]:
+        """Return the last row of a bounded query, which is that of an aggregate over all of its input."""
+        return list(self._ask("last", sql=sql))
+
     def start(self, sql: str) -> int:
         """Start an INSERT, and return the number of its job."""
         return int(self._ask("start", sql=sql))
@@ -93,9 +104,10 @@ class Flink:
         """End the process; its JVM ends with it."""
         started = psutil.Process(self._process.pid).children(recursive=True)
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait(PATIENCE_S)
-        _, alive = psutil.wait_procs(started, timeout=10)
+        _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
         for process in alive:
             process.kill()
 

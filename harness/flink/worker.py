@@ -1,6 +1,7 @@
 """Runs inside Flink's own Python: takes one JSON request a line, answers each with one JSON line.
 
 Requests: `{"do": "execute", "sql": …}`, `{"do": "columns", "sql": …}` (names and types of a query's result),
+`{"do": "explain", "sql": …}` (the optimized plan of a query), `{"do": "last", "sql": …}` (the last row of a bounded query),
 `{"do": "start", "sql": …}` (an INSERT; gives the job's number), `{"do": "state" | "wait" | "cancel", "job": …}`.
 An answer is `{"answer": …}`, or `{"error": …}` with what Flink said.
 """
@@ -30,6 +31,8 @@ class Worker:
         self._requests: dict[str, Callable[..., Any]] = {
             "execute": self.execute,
             "columns": self.columns,
+            "explain": self.explain,
+            "last": self.last,
             "start": self.start,
             "state": self.state,
             "wait": self.wait,
@@ -52,6 +55,17 @@ class Worker:
             (column.getName(), column.getDataType().getLogicalType().asSerializableString())
             for column in schema.getColumns()
         ]
+
+    def explain(self, sql: str) -> str:
+        return self._tables.sql_query(sql).explain().partition("== Optimized Execution Plan ==")[2]
+
+    def last(self, sql: str) -> list[Any]:
+        row: list[Any] = []
+        with self._tables.execute_sql(sql).collect() as rows:
+            for each in rows:
+                # What a change takes back comes before what takes its place.
+                row = list(each)
+        return row
 
     def start(self, sql: str) -> int:
         self._jobs.append(self._tables.execute_sql(sql))

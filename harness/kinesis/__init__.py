@@ -8,21 +8,17 @@ Neither can enhanced fan-out.
 from __future__ import annotations
 
 import hashlib
-import os
-import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import boto3
 
-from harness.patience import PATIENCE_S, until
-from harness.ports import free_port
-from headrace.runtime.guard import guarded
+from harness.guarded_server import GuardedServer
+from harness.patience import until
+from headrace.runtime.ports import free_port
 from headrace.runtime.webpage import install_packages, node_folder
 
 ACCESS_KEY, SECRET_KEY = "AKIASTANDIN000000000", "stand-in/secret+key"
@@ -32,14 +28,14 @@ _HERE = Path(__file__).parent
 _STEPS = ("CREATE_STREAM", "DELETE_STREAM", "SPLIT_SHARD", "MERGE_SHARDS", "UPDATE_SHARD_COUNT")
 
 
-class StandIn:
+class StandIn(GuardedServer):
     """Server on loopback, at the same port after `stop` and `start`; a context manager. `environment` adds environment variables."""
 
     def __init__(self, **environment: str) -> None:
-        self.port = 0
+        self._temporary = tempfile.TemporaryDirectory(prefix="headrace-stand-in-")
+        folder = Path(self._temporary.name)
+        super().__init__(folder, grace_s=2, cwd=folder)
         self._given = environment
-        self._process: subprocess.Popen[bytes] | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="headrace-kinesis-")
 
     @property
     def uri(self) -> str:
@@ -60,58 +56,16 @@ class StandIn:
         )
 
     def start(self) -> Self:
-        """Returns when it answers."""
+        """Return when the server accepts connections."""
         self.port = self.port or free_port()
-        with (self._at / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                guarded(self._command(), grace_s=2),
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                cwd=self._at,
-                env={**os.environ, **self._environment(), **self._given},
-            )
-        until(self._answers, self.log)
-        return self
-
-    def stop(self) -> None:
-        """Stop the server; its streams are lost."""
-        process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            process.stdin.close()
-            process.wait(PATIENCE_S)
-
-    def log(self) -> str:
-        """The end of its log."""
-        return (self._at / "server.log").read_text(errors="replace")[-4000:]
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.__exit__()
-            raise
+        return super().start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        self._folder.cleanup()
-
-    @property
-    def _at(self) -> Path:
-        return Path(self._folder.name)
-
-    def _command(self) -> list[str]:
-        raise NotImplementedError
+        self._temporary.cleanup()
 
     def _environment(self) -> Mapping[str, str]:
-        return {}
-
-    def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, self.log()
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-            return True
-        return False
+        return self._given
 
 
 class KinesisServer(StandIn):
@@ -137,6 +91,7 @@ class KinesisServer(StandIn):
             "LOG_LEVEL": "WARN",
             "SHARD_LIMIT": "1000",
             **{f"{step}_DURATION": "50ms" for step in _STEPS},
+            **super()._environment(),
         }
 
 

@@ -7,11 +7,8 @@ DuckDB's: COPY knows no file format options, rights and warehouses are none, tra
 from __future__ import annotations
 
 import json
-import select
-import subprocess
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import snowflake.connector
@@ -23,22 +20,20 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from harness.guarded_server import GuardedServer
 from harness.patience import PATIENCE_S
 from harness.virtual_environment import VirtualEnvironment
-from headrace.runtime.guard import guarded
 
 HERE = Path(__file__).parent
 USER, PASSWORD, TOKEN, ROLE = "SHOP_OWNER", "pa'ss \\wörd;= #", "ver-to-ken", "LOADER"
 PASSPHRASE = "open sesame"
 
 
-class SnowflakeServer:
+class SnowflakeServer(GuardedServer):
     """Account `local` with its databases in memory; a context manager."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
+        super().__init__(folder)
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         encryption = BestAvailableEncryption(PASSPHRASE.encode())
         self.key = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
@@ -69,7 +64,11 @@ class SnowflakeServer:
                 rows = list(cursor.execute(statement).fetchall())
         return rows
 
-    def __enter__(self) -> Self:
+    def abort_transactions(self) -> None:
+        """Roll back open transactions: Snowflake does so after five minutes if another session waits for their locks."""
+        httpx.post(f"{self.uri}/abort", timeout=PATIENCE_S, trust_env=False).raise_for_status()
+
+    def _command(self) -> list[str]:
         environment = VirtualEnvironment("fakesnow", HERE / "requirements.lock")
         environment.make()
         accounts = self._folder / "accounts.json"
@@ -78,36 +77,10 @@ class SnowflakeServer:
                 {"user": USER, "password": PASSWORD, "token": TOKEN, "role": ROLE, "key": self._public}
             )
         )
-        with (self._folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                guarded([str(environment.python), str(HERE / "front.py"), str(accounts)], grace_s=10),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
-        said = self._process.stdout
-        assert said is not None
-        assert select.select([said], [], [], PATIENCE_S)[0], self.log()
-        line = said.readline().decode().split()
-        assert line[:1] == ["ready"], (line, self.log())
+        return [str(environment.python), str(HERE / "front.py"), str(accounts)]
+
+    def _is_ready(self) -> bool:
+        if (line := self._ready_line()) is None:
+            return False
         self.port = int(line[1])
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        process.wait(PATIENCE_S)
-        process.stdout.close()
-
-    def abort_transactions(self) -> None:
-        """Roll back open transactions: Snowflake does so after five minutes if another session waits for their locks."""
-        httpx.post(f"{self.uri}/abort", timeout=PATIENCE_S, trust_env=False).raise_for_status()
-
-    def log(self) -> str:
-        """Return the end of its output."""
-        return (self._folder / "server.log").read_text(errors="replace")[-4000:]
+        return True

@@ -119,7 +119,6 @@ def main() -> None:
     tables = show.SQL_CREATE_VIEW_SHOW_TABLES.replace("view if not exists", "or replace view")
     shared_fs.duck_conn.execute(tables.replace("to_timestamp(0)", _CREATION))
     listener = socket.create_server(("127.0.0.1", 0))
-    # uvicorn writes its access log to stdout, a pipe that nobody reads after "ready": full, it would stop the server.
     config = uvicorn.Config(application(accounts), log_level="info", access_log=False)
     serving = uvicorn.Server(config)
     print("ready", listener.getsockname()[1], flush=True)  # noqa: T201

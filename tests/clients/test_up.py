@@ -85,54 +85,57 @@ def test_a_first_start_makes_a_token_the_next_one_resumes_and_a_given_one_replac
         assert not (folder / "token").exists()
 
 
-def test_nothing_in_the_data_directory_is_for_others_and_logs_are_json_without_secrets(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path / "data"
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A running server's data directory, in a folder of its own, and its URL."""
+    folder = tmp_path_factory.mktemp("up") / "data"
     with server(folder) as (_, url):
-        token = (folder / "token").read_text().strip()
-        statement = "CREATE STORE s WITH ('type' = KAFKA, 'kafka.sasl.password' = 'hunter2' oops);"
-        assert sqlstate(url, token, statement) == "42601"
-        open_to_others = [path for path in folder.rglob("*") if path.stat().st_mode & 0o077]
-    assert not open_to_others
-    lines = (tmp_path / "stderr").read_text().splitlines()
-    assert all(json.loads(line)["event"] for line in lines if not line.startswith("headrace: "))
-    assert "hunter2" not in "".join(lines)
+        yield folder, url
 
 
-def test_a_second_server_over_the_same_data_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    with server(folder):
-        second = subprocess.run(
-            [*UP, str(folder)], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-        )
-    assert second.returncode == 1
-    assert second.stdout == ""
-    assert "another server is running" in second.stderr
-    assert "Traceback" not in second.stderr
-
-
-def test_an_occupied_port_and_wrong_settings_are_reported(tmp_path: Path) -> None:
-    with server(tmp_path / "one") as (_, url):
-        command = [*UP, str(tmp_path / "two"), "--port", url.rsplit(":", 1)[1]]
-        taken = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert taken.returncode == 1
-    assert "cannot listen" in taken.stderr
-    wrong = subprocess.run(
-        [*UP, str(tmp_path / "three")],
+def refused(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Start a server that cannot start, and return how it ended."""
+    ended = subprocess.run(
+        [*UP, str(folder), *arguments],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
-        env={**os.environ, "HEADRACE_DRIVER_MEMORY_MB": "much"},
+        env={**os.environ, **environment},
     )
+    assert "Traceback" not in ended.stderr
+    return ended
+
+
+def test_nothing_in_the_data_directory_is_for_others_and_logs_are_json_without_secrets(
+    running: tuple[Path, str],
+) -> None:
+    folder, url = running
+    token = (folder / "token").read_text().strip()
+    statement = "CREATE STORE s WITH ('type' = KAFKA, 'kafka.sasl.password' = 'hunter2' oops);"
+    assert sqlstate(url, token, statement) == "42601"
+    open_to_others = [path for path in folder.rglob("*") if path.stat().st_mode & 0o077]
+    assert not open_to_others
+    lines = (folder.parent / "stderr").read_text().splitlines()
+    assert all(json.loads(line)["event"] for line in lines if not line.startswith("headrace: "))
+    assert "hunter2" not in "".join(lines)
+
+
+def test_a_second_server_over_the_same_data_is_refused(running: tuple[Path, str]) -> None:
+    second = refused(running[0])
+    assert second.returncode == 1
+    assert second.stdout == ""
+    assert "another server is running" in second.stderr
+
+
+def test_an_occupied_port_and_wrong_settings_are_reported(running: tuple[Path, str], tmp_path: Path) -> None:
+    taken = refused(tmp_path / "two", "--port", running[1].rsplit(":", 1)[1])
+    assert taken.returncode == 1
+    assert "cannot listen" in taken.stderr
+    wrong = refused(tmp_path / "three", HEADRACE_DRIVER_MEMORY_MB="much")
     assert wrong.returncode == 2
     assert "HEADRACE_DRIVER_MEMORY_MB" in wrong.stderr
-    assert "Traceback" not in taken.stderr + wrong.stderr
     (tmp_path / "file").touch()
-    no_folder = subprocess.run(
-        [*UP, str(tmp_path / "file")], capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
+    no_folder = refused(tmp_path / "file")
     assert no_folder.returncode == 1
     assert f"cannot use the data directory {tmp_path / 'file'}: File exists" in no_folder.stderr
-    assert "Traceback" not in no_folder.stderr

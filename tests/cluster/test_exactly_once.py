@@ -21,7 +21,6 @@ from harness.faults import some
 from harness.kafka import KafkaClient
 from harness.kinesis import ACCESS_KEY, SECRET_KEY
 from harness.patience import PATIENCE_S, until
-from harness.ports import free_port
 from harness.s3 import S3Client
 from harness.spark_cluster import SparkCluster
 from harness.tcp_proxy import TcpProxy
@@ -29,6 +28,7 @@ from headrace.engine.pool_properties import Cluster
 from headrace.engine.protocol import PoolSlots
 from headrace.formats.json import Json
 from headrace.planner.physical import SparkPlan, WriteEntity
+from headrace.runtime.ports import free_port
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, read, sql, watermark, write
 

@@ -15,8 +15,8 @@ import pytest
 from harness.kafka import KafkaClient
 from harness.outliving import OutlivingServer
 from harness.patience import until
-from harness.ports import free_port
 from harness.spark_cluster import SparkCluster
+from headrace.runtime.ports import free_port
 from headrace.testing.door import RestDoor
 from headrace.testing.runner import StatementError
 from tests.cluster.workload import ClusterWorkload

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -15,10 +12,10 @@ import pytest
 
 from harness.kafka import KafkaClient
 from harness.outliving import OutlivingServer
-from harness.patience import PATIENCE_S, until
+from harness.patience import until
 from harness.spark_cluster import SparkCluster
 from headrace.testing.door import RestDoor
-from tests.faults.workload import GROUPS, ONCE, PARTITIONS, SELECTS, SteadyProducer, Workload
+from tests.faults.workload import GROUPS, WindowsOnly, streaming
 
 pytestmark = [
     pytest.mark.spark,
@@ -29,51 +26,10 @@ pytestmark = [
 ]
 
 
-class WindowsOnly(Workload):
-    """The windowed aggregate of the workload."""
-
-    def start(self) -> None:
-        topic = f"_{self._name}"
-        self._door.execute(
-            f"""
-            CREATE STREAM numbers (n BIGINT, g BIGINT, t BIGINT) WITH ('topic' = 'numbers{topic}',
-                'topic.partitions' = {PARTITIONS}, 'topic.replicas' = 1, 'value.format' = JSON, 'timestamp' = 't');
-            CREATE CHANGELOG windows WITH ('topic' = 'windows{topic}', {ONCE}) AS
-                {SELECTS["windows"]} QUERY WITH ('query.name' = 'windows{topic}');
-            """
-        )
-
-    def written(self) -> int:
-        return len(self._kafka.consume(f"windows_{self._name}"))
-
-    def faults(self) -> list[str]:
-        expected, seen = self._windows()
-        return [] if expected == seen else [f"missing {expected - seen}, too much {seen - expected}"]
-
-
 def applications(cluster: SparkCluster) -> set[str]:
     """Return the ids of Spark's applications with executors."""
     commands = [executor.cmdline() for executor in cluster.executors()]
     return {command[command.index("--app-id") + 1] for command in commands if "--app-id" in command}
-
-
-@contextmanager
-def streaming(producer: SteadyProducer) -> Iterator[None]:
-    """Write records all the time."""
-    done = threading.Event()
-
-    def write() -> None:
-        while not done.is_set():
-            producer.produce(100, meanwhile=lambda: None)
-
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join(PATIENCE_S)
-    assert not thread.is_alive()
 
 
 def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
@@ -105,9 +61,9 @@ def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
             door.close()
             for number in (signal.SIGKILL, signal.SIGTERM):
                 server.leave(number)
-                _grows(workload, "without a server")
+                workload.until_more("without a server")
                 _take_over(server)
-                _grows(workload, "with the next server")
+                workload.until_more("with the next server")
                 assert (server.driver_pids(), applications(cluster)) == before
         workload.until_exact()
         door = RestDoor(server)
@@ -132,11 +88,6 @@ def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
         door.close()
     finally:
         server.stop()
-
-
-def _grows(workload: WindowsOnly, when: str) -> None:
-    written = workload.written()
-    until(lambda: workload.written() >= written + GROUPS, f"output {when}")
 
 
 def _take_over(server: OutlivingServer) -> None:

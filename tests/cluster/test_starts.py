@@ -11,13 +11,15 @@ import venv
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.patience import PATIENCE_S
-from harness.ports import free_port
 from harness.spark_cluster import SparkCluster
 from headrace.engine.pool_properties import Cluster
 from headrace.engine.protocol import DRIVER_FAILED
+from headrace.runtime.ports import free_port
+from tests.driver.control import DriverControl
 
 pytestmark = [
     pytest.mark.spark,
@@ -36,6 +38,20 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
+def other_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python that reports another version."""
+    folder = tmp_path_factory.mktemp("python")
+    venv.create(folder, with_pip=False, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "sitecustomize.py").write_text(
+        "import collections, sys\n"
+        "version = collections.namedtuple('version_info', 'major minor micro releaselevel serial')\n"
+        "sys.version_info = version(3, 99, 0, 'final', 0)\n"
+    )
+    return str(folder / "bin" / "python")
+
+
+@pytest.fixture(scope="module")
 def other_spark(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A class path with which an executor reports another version of Spark."""
     folder = tmp_path_factory.mktemp("spark")
@@ -49,12 +65,12 @@ def other_spark(tmp_path_factory: pytest.TempPathFactory) -> str:
         ({"spark_master": "spark://127.0.0.1:{free}"}, "does not answer", "Start the master"),
         (
             {"cluster": Cluster(executors=3, cores=1, memory="512m")},
-            "have room for 2 executors with 1 cores and 512 MiB each, expected 3",
+            "have room for 2 executors with 1 core and 512 MiB each, expected 3",
             "Start more workers",
         ),
         (
             {"cluster": Cluster(executors=1, cores=1, memory="4g")},
-            "have room for 0 executors with 1 cores and 4096 MiB each, expected 1",
+            "have room for 0 executors with 1 core and 4096 MiB each, expected 1",
             "Start more workers",
         ),
         ({"worker_python": "/nowhere/python"}, "it does not exist on a worker", "Install headrace=="),
@@ -63,6 +79,11 @@ def other_spark(tmp_path_factory: pytest.TempPathFactory) -> str:
             {"driver_host": "192.0.2.7"},
             "the address 192.0.2.7 of HEADRACE_DRIVER_HOST does not belong to this machine",
             "Set it to an address of this machine",
+        ),
+        (
+            {"worker_python": "{other_python}"},
+            "it is another version of Python than the server's",
+            "Install headrace==",
         ),
         *(
             (
@@ -82,6 +103,7 @@ def other_spark(tmp_path_factory: pytest.TempPathFactory) -> str:
         "no Python",
         "Python without Headrace",
         "driver's host",
+        "another Python",
         "another Spark",
         "another Spark without a folder to check",
         "folder that is not shared",
@@ -91,6 +113,7 @@ def test_a_start_that_must_fail_says_why(
     cluster: SparkCluster,
     tmp_path: Path,
     bare_python: str,
+    other_python: str,
     other_spark: str,
     options: dict[str, Any],
     cause: str,
@@ -99,6 +122,7 @@ def test_a_start_that_must_fail_says_why(
     names = {
         "free": free_port(),
         "bare": bare_python,
+        "other_python": other_python,
         "other_spark": other_spark,
         "folder": tmp_path,
     }
@@ -112,6 +136,55 @@ def test_a_start_that_must_fail_says_why(
     assert cause in error, error
     assert remedy in error, error
     assert cluster.secret not in error
+
+
+def test_a_pool_for_which_no_slot_is_free_says_so_and_leaves_the_others_alone(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    first = DriverControl(
+        tmp_path / "first",
+        environment={"HEADRACE_SPARK_SECRET": cluster.secret},
+        spark_master=cluster.master,
+        warm_up=False,
+        cluster={"executors": 2, "cores": 1, "memory": "512m"},
+    )
+    try:
+        executors = {each.pid for each in cluster.executors()}
+        second = {"cluster": Cluster(executors=1, cores=1, memory="512m"), "executors_timeout_ms": 5_000}
+        error = _failed(cluster, tmp_path, second)
+        assert "started 0 of 1 executor in 5 s" in error, error
+        assert "Other applications use its slots" in error, error
+        assert first.process.poll() is None
+        assert len(executors) == 2
+        assert {each.pid for each in cluster.executors()} == executors
+    finally:
+        processes = first.processes()
+        first.close()
+        psutil.wait_procs(processes, timeout=PATIENCE_S)
+
+
+def test_a_host_name_that_the_workers_do_not_know_is_resolved_by_the_driver(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.touch()
+    driver = DriverControl(
+        tmp_path / "driver",
+        environment={"HEADRACE_SPARK_SECRET": cluster.secret},
+        spark_master=cluster.master,
+        driver_host=socket.gethostname(),
+        # A JVM with this file resolves no name.
+        spark_options={"spark.executor.extraJavaOptions": f"-Djdk.net.hosts.file={hosts}"},
+        warm_up=False,
+        cluster={"executors": 1, "cores": 1, "memory": "512m"},
+    )
+    try:
+        (executor,) = cluster.executors()
+        assert f"-Djdk.net.hosts.file={hosts}" in executor.cmdline()
+    finally:
+        processes = driver.processes()
+        driver.close()
+        psutil.wait_procs(processes, timeout=PATIENCE_S)
 
 
 def test_a_driver_with_another_secret_is_refused_by_the_master(cluster: SparkCluster, tmp_path: Path) -> None:

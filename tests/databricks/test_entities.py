@@ -128,18 +128,18 @@ def test_a_table_that_does_not_fit_is_reported(
     databricks.execute(f"CREATE VIEW {CATALOG}.{schema}.v AS SELECT 1 AS id")
     own = f"s3://{databricks.bucket.bucket}/elsewhere/"
     cases = [
-        ("t", [Column("id", BIGINT)], {}, SqlState.INVALID_RELATION_DEFINITION, "id is INTEGER, which does not take BIGINT"),
+        ("t", [Column("id", BIGINT)], {}, SqlState.INVALID_RELATION_DEFINITION, "id is INTEGER, which does not accept BIGINT"),
         ("t", [Column("no", BIGINT)], {}, SqlState.UNDEFINED_COLUMN, "has no column no"),
-        ("v", [Column("id", INTEGER)], {}, SqlState.INVALID_RELATION_DEFINITION, "it is no Delta table"),
+        ("v", [Column("id", INTEGER)], {}, SqlState.INVALID_RELATION_DEFINITION, "it is not a Delta table"),
         ("x", [Column("id", INTEGER)], {}, SqlState.ENTITY_NOT_FOUND, "no such table"),
         ("t", [Column("name", VARCHAR)], {"table.data.file.location": own}, SqlState.INVALID_RELATION_DEFINITION, "it lies at s3://"),
-        ("t", [Column("name", VARCHAR)], {"table.data.file.location": "s3://other/t"}, SqlState.INVALID_PARAMETER, "is not in it"),
+        ("t", [Column("name", VARCHAR)], {"table.data.file.location": "s3://other/t"}, SqlState.INVALID_PARAMETER, "not in the store's"),
     ]  # fmt: skip
     for table, columns, options, state, message in cases:
         with pytest.raises(UserError, match=message) as caught:
             sink.check(store, (CATALOG, schema, table), Schema(tuple(columns)), options, False)
         assert caught.value.state == state, message
-    with pytest.raises(UserError, match="and s3://other/x is not in it"):
+    with pytest.raises(UserError, match="s3://other/x is not in the store's bucket lake"):
         sink.create(
             store,
             (CATALOG, schema, "x"),

@@ -1,4 +1,4 @@
-"""A stand-in for scheduler, kubelet and garbage collector: runs the pods of a stand-in of the API as processes of this machine.
+"""A stand-in for scheduler and kubelet: runs the pods of the API, a real one or a stand-in, as processes of this machine.
 
 There are no containers, so that these processes are not confined, and their volumes are folders whose names replace the mount paths.
 """
@@ -14,7 +14,8 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +26,14 @@ from urllib.parse import urlsplit
 import psutil
 
 from harness.authority import Authority
+from harness.kubernetes import Namespace
+from harness.kubernetes.namespace import files_of
 from harness.patience import PATIENCE_S
 from headrace.core.settings import SECRETS
 from headrace.engine.kubernetes.pods import BUCKET_FILE
-from tests.unit.engine.kubernetes_api import TOKEN, Manifest, StandInApi
+from tests.unit.engine.kubernetes_api import ACCOUNT, Manifest, StandInApi
+
+Api = StandInApi | Namespace
 
 _INTERVAL_S = 0.05
 _ADDRESS = "127.0.0.1"
@@ -50,21 +55,21 @@ class RunningPod:
     process: subprocess.Popen[bytes]
     log: Path
     is_reported: bool = False
-    is_terminated: bool = False
+    kill_at: float | None = None
+    """The end of its grace period, by the monotonic clock, once it is to end."""
 
 
 class Kubelet:
-    """Pods as processes, within the context. `authority` is the certificate of the API, which drivers trust."""
+    """Pods as processes, within the context. `driver` are the arguments of Python for another driver than the real one."""
 
-    def __init__(self, api: StandInApi, folder: Path, authority: str) -> None:
+    def __init__(self, api: Api, folder: Path, *, driver: Sequence[str] = ()) -> None:
+        self.grace_s: float | None = None
+        """Seconds between SIGTERM and SIGKILL, if they are not those of the manifests."""
         self.pods: dict[str, RunningPod] = {}
         self.started: list[subprocess.Popen[bytes]] = []
         self._api = api
         self._folder = folder
-        self._account = folder / "account"
-        self._account.mkdir(parents=True)
-        (self._account / "ca.crt").write_text(authority)
-        (self._account / "token").write_text(TOKEN)
+        self._driver = driver
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -96,19 +101,34 @@ class Kubelet:
         while not self._is_over.wait(_INTERVAL_S):
             with self._api.changed:
                 pods = dict(self._api.objects["pods"])
+                for name in self.pods.keys() - pods.keys():
+                    # The API removes a pod at once if its containers have ended.
+                    _kill(self.pods.pop(name))
                 for name, pod in pods.items():
                     running = self.pods.get(name)
                     if running is None or running.uid != pod["metadata"]["uid"]:
                         self._start(name, pod)
                     elif running.process.poll() is not None:
                         self._ended(name, pod, running)
-                    elif "deletionTimestamp" in pod["metadata"] and not running.is_terminated:
-                        running.is_terminated = True
-                        running.process.terminate()
+                    elif "deletionTimestamp" in pod["metadata"]:
+                        self._end(pod, running)
+
+    def _end(self, pod: Manifest, running: RunningPod) -> None:
+        if running.kill_at is None:
+            grace_s = (
+                self.grace_s if self.grace_s is not None else pod["spec"]["terminationGracePeriodSeconds"]
+            )
+            running.kill_at = time.monotonic() + grace_s
+            running.process.terminate()
+        elif time.monotonic() > running.kill_at:
+            running.process.kill()
 
     def _start(self, name: str, pod: Manifest) -> None:
         if "deletionTimestamp" in pod["metadata"]:
             self._api.remove(name)
+            return
+        if "nodeName" not in pod["spec"]:
+            self._api.bind(name)
             return
         folder = self._folder / f"{name}-{pod['metadata']['uid'][:4]}"
         paths = self._mounts(pod, folder)
@@ -149,9 +169,10 @@ class Kubelet:
                 secret = self._api.objects["secrets"].get(volume["secret"]["secretName"])
                 if secret is None:
                     return None
-                files = {
-                    item["path"]: secret["stringData"][item["key"]] for item in volume["secret"]["items"]
-                }
+                texts = files_of(secret)
+                files = {item["path"]: texts[item["key"]] for item in volume["secret"]["items"]}
+            if mount["mountPath"] == ACCOUNT:
+                files = {"token": self._api.token(pod), "ca.crt": self._api.certificate}
             if "persistentVolumeClaim" in volume or mount["mountPath"] == "/tmp":
                 continue
             path = paths[mount["mountPath"]] = folder / mount["name"]
@@ -164,12 +185,11 @@ class Kubelet:
         command = [*container["command"], *container.get("args", ())]
         assert command[:2] == ["python", "-m"]
         if command[2] == "headrace.engine.driver":
-            credentials = str(paths["/etc/headrace/driver"])
-            start = ["-c", _DRIVER, str(self._account), credentials, *command[3:]]
-        else:
-            # Arguments of Spark's own images, which runtime/executor.py does not need.
-            start = ["-m", command[2]]
-        return [sys.executable, *(_replaced(part, paths) for part in start)]
+            folders = (str(paths[ACCOUNT]), str(paths["/etc/headrace/driver"]))
+            start = [*(self._driver or ("-c", _DRIVER, *folders))]
+            return [sys.executable, *start, *(_replaced(part, paths) for part in command[3:])]
+        # Without the arguments of Spark's own images, which runtime/executor.py does not need.
+        return [sys.executable, "-m", command[2]]
 
     def _environment(self, pod: Manifest, container: Manifest, paths: dict[str, Path]) -> dict[str, str]:
         """Return the variables of a container, those of the cluster's API included."""
@@ -184,8 +204,7 @@ class Kubelet:
         return variables
 
     def _ended(self, name: str, pod: Manifest, running: RunningPod) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(running.process.pid, signal.SIGKILL)
+        _kill(running)
         if not running.is_reported:
             running.is_reported = True
             code = running.process.returncode
@@ -202,6 +221,11 @@ class Kubelet:
         if "deletionTimestamp" in pod["metadata"]:
             self._api.remove(name)
             self.pods.pop(name, None)
+
+
+def _kill(running: RunningPod) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(running.process.pid, signal.SIGKILL)
 
 
 def wait_for_none(processes: list[psutil.Process]) -> None:
@@ -223,13 +247,12 @@ def _container(container: Manifest, **state: Any) -> Manifest:
 
 @contextmanager
 def served_api(folder: Path) -> Iterator[StandInApi]:
-    """Serve the stand-in for the API at an address that is in its certificate. Pods end before they are deleted."""
+    """Serve the stand-in for the API at an address that is in its certificate."""
     authority, file = Authority(), folder / "api.pem"
     file.write_bytes(authority.key_and_certificate(ipaddress.ip_address(_ADDRESS)))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     api = StandInApi(context, authority.pem)
-    api.deletes_at_once = False
     api.start()
     try:
         yield api
@@ -237,10 +260,10 @@ def served_api(folder: Path) -> Iterator[StandInApi]:
         api.close()
 
 
-def assert_secrets_are_nowhere(api: StandInApi, *folders: Path) -> None:
+def assert_secrets_are_nowhere(api: Api, *folders: Path) -> None:
     """Assert that the secrets of the driver are in no manifest of a pod, in no command line, and in no log below the folders."""
     [secret] = api.objects["secrets"].values()
-    files = dict(secret["stringData"])
+    files = files_of(secret)
     login = json.loads(files.pop(BUCKET_FILE, "{}"))
     keys = [text for name, text in login.items() if name.endswith("SECRET_ACCESS_KEY")]
     texts = [*files.values(), *keys]

@@ -95,15 +95,31 @@ def test_state_has_the_partitions_that_the_statement_names(
     consumed(target, 2)
     driver.until(lambda: bool(driver.progress(query)))
     assert driver.stop(query).error is None
-    stores_of_state = {path.name for path in (checkpoint / "state/0").iterdir() if path.name.isdigit()}
-    assert stores_of_state == set("01234")
+    assert _numbered(checkpoint / "state/0") == set(range(5))
 
     # The checkpoint knows the number from now on.
     kafka.produce(source, _records("a"))
     query = driver.start(_counts(source, target), checkpoint=checkpoint, stores=stores)
     messages = consumed(target, 3)
+    driver.until(lambda: bool(driver.progress(query)))
     assert driver.stop(query).error is None
     assert {"k": "a", "n": 3} in [json.loads(value or "") for _, value in messages]
+
+    # A copy of it ends between two batches, and continues with another number.
+    for batch in _numbered(checkpoint / "offsets") - _numbered(checkpoint / "commits"):
+        (checkpoint / "offsets" / str(batch)).unlink()
+    kafka.produce(source, _records("a", "b", "c"))
+    query = driver.start(
+        grouped.model_copy(update={"state_partitions": 3}), checkpoint=checkpoint, stores=stores
+    )
+    messages = consumed(target, 6)
+    assert driver.stop(query).error is None
+    assert _numbered(checkpoint / "state/0") == set(range(3))
+    assert sorted(value or "" for _, value in messages[3:]) == [
+        '{"k":"a","n":4}',
+        '{"k":"b","n":2}',
+        '{"k":"c","n":1}',
+    ]
 
 
 def test_a_plan_of_before_version_4_runs_with_the_names_that_its_state_has(
@@ -183,6 +199,10 @@ def _counts(source: str, target: str) -> SparkPlan:
         *write(target, "counted", "k VARCHAR; n BIGINT"),
         output_mode="update",
     )
+
+
+def _numbered(folder: Path) -> set[int]:
+    return {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
 
 
 def _records(*keys: str) -> list[Pair]:

@@ -93,10 +93,10 @@ def _kill_driver(scene: Scene) -> None:
 
 
 def _kill_jvm(scene: Scene) -> None:
-    """The driver's Python cannot continue, and reports that within seconds."""
+    """The driver's Python cannot continue, and reports that."""
     driver = [psutil.Process(pid) for pid in scene.server.driver_pids()]
     scene.server.kill_jvm()
-    _, alive = psutil.wait_procs(driver, timeout=10)
+    _, alive = psutil.wait_procs(driver, timeout=PATIENCE_S)
     assert not alive
     query = scene.workload.queries[0]
     until(lambda: "JVM of Spark was killed by signal 9" in scene.events(query), lambda: scene.events(query))

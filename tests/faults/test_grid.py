@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from harness.kafka import KafkaClient
+from harness.patience import PATIENCE_S
 from harness.postgresql import PostgresServer
 from harness.process import HeadraceProcess
 from headrace.runtime.kafka_broker import KafkaBroker
@@ -89,7 +90,7 @@ def _kill_driver(scene: Scene) -> None:
 def _kill_jvm(scene: Scene) -> None:
     drivers = [psutil.Process(pid) for pid in scene.server.driver_pids()]
     scene.server.kill_jvm()
-    _, alive = psutil.wait_procs(drivers, timeout=30)
+    _, alive = psutil.wait_procs(drivers, timeout=PATIENCE_S)
     assert not alive
 
 

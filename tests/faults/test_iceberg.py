@@ -19,6 +19,7 @@ from harness.kafka import KafkaClient
 from harness.kinesis import REGION
 from harness.patience import until
 from harness.process import HeadraceProcess
+from harness.s3 import S3Client
 from headrace.testing.door import RestDoor
 from headrace.testing.runner import StatementError
 
@@ -70,8 +71,37 @@ def test_files_are_put_together_and_snapshots_removed(door: RestDoor, lake: Lake
         door.stream("SELECT n FROM t;", count=1, when_live=lambda: None)
 
 
+@pytest.fixture
+def door_in_s3(s3: S3Client, lake: Lake, seed: str, tmp_path: Path) -> Iterator[RestDoor]:
+    """Yield a door as `door` does, of a server of its own, whose compute pool `far` has its checkpoints in S3."""
+    process = HeadraceProcess(tmp_path / "far", environment=s3.checkpoints("headrace")).start()
+    try:
+        door = RestDoor(process)
+        door.execute(
+            f"CREATE COMPUTE_POOL far WITH ('compute_pool.checkpoints' = 's3://{s3.bucket}/headrace/iceberg_{seed}');"
+            f"CREATE DATABASE d{seed}; USE DATABASE d{seed}; {lake.rest(f'l{seed}')} CREATE ENTITY s{seed} IN STORE l{seed}; "
+            f"USE STORE l{seed}; USE COMPUTE_POOL far;"
+        )
+        yield door
+        door.close()
+    finally:
+        process.stop()
+
+
 @pytest.mark.faults
 def test_what_running_queries_need_is_kept(door: RestDoor, kafka: KafkaClient, lake: Lake, seed: str) -> None:
+    check_kept(door, "default_pool", kafka, lake, seed)
+
+
+@pytest.mark.faults
+def test_what_queries_with_checkpoints_in_s3_need_is_kept_by_a_driver_without_a_login(
+    door_in_s3: RestDoor, kafka: KafkaClient, lake: Lake, seed: str
+) -> None:
+    check_kept(door_in_s3, "far", kafka, lake, seed)
+
+
+def check_kept(door: RestDoor, pool: str, kafka: KafkaClient, lake: Lake, seed: str) -> None:
+    """Let queries of a pool write and read a table, and remove as many of its snapshots as may be, in the default pool."""
     table, topic, copy = f"s{seed}.t", f"n_{seed}", f"copy_{seed}"
     kafka.create(topic)
     kafka.create(copy)
@@ -103,7 +133,9 @@ def test_what_running_queries_need_is_kept(door: RestDoor, kafka: KafkaClient, l
         assert sorted(row["n"] for row in lake.rows(table)) == list(numbers)
 
     def optimize() -> list[str | None]:
+        door.execute("USE COMPUTE_POOL default_pool;")
         (row,) = door.execute(f"OPTIMIZE ENTITY {table} WITH ('iceberg.snapshot.retention.ms' = 0);")
+        door.execute(f"USE COMPUTE_POOL {pool};")
         return row
 
     def snapshots() -> set[int]:

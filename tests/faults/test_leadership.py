@@ -27,7 +27,7 @@ from tests.faults.workload import ONCE, PARTITIONS, SELECTS, SteadyProducer
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.faults]
 
 END_OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-TAKEOVER_S = 10.0
+TAKEOVER_S = PATIENCE_S / 18
 RECORDS = 2000
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from confluent_kafka import Producer
@@ -255,6 +256,52 @@ class Workload:
         rows = self._door.execute("SELECT g, count, total FROM sums;")
         seen = Counter[object](tuple(int(cell or -1) for cell in row) for row in rows)
         return Counter((g, len(of), sum(of)) for g, of in groups.items()), seen
+
+
+class WindowsOnly(Workload):
+    """The windowed aggregate of the workload."""
+
+    def start(self) -> None:
+        topic = f"_{self._name}"
+        self._door.execute(
+            f"""
+            CREATE STREAM numbers (n BIGINT, g BIGINT, t BIGINT) WITH ('topic' = 'numbers{topic}',
+                'topic.partitions' = {PARTITIONS}, 'topic.replicas' = 1, 'value.format' = JSON, 'timestamp' = 't');
+            CREATE CHANGELOG windows WITH ('topic' = 'windows{topic}', {ONCE}) AS
+                {SELECTS["windows"]} QUERY WITH ('query.name' = 'windows{topic}');
+            """
+        )
+
+    def written(self) -> int:
+        return len(self._kafka.consume(f"windows_{self._name}"))
+
+    def faults(self) -> list[str]:
+        expected, seen = self._windows()
+        return [] if expected == seen else [f"missing {expected - seen}, too much {seen - expected}"]
+
+    def until_more(self, when: str) -> None:
+        """Wait until another window is written."""
+        written = self.written()
+        until(lambda: self.written() >= written + GROUPS, f"output {when}")
+
+
+@contextmanager
+def streaming(producer: SteadyProducer) -> Iterator[None]:
+    """Write records all the time."""
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.is_set():
+            producer.produce(100, meanwhile=lambda: None)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(PATIENCE_S)
+    assert not thread.is_alive()
 
 
 def differences(compared: list[Compared]) -> list[str]:

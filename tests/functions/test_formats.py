@@ -301,7 +301,8 @@ def test_a_type_that_a_format_lacks_is_refused() -> None:
         for text in ("ARRAY<BIGINT>", "BOOLEAN", "MAP<BIGINT, BIGINT>", "VARCHAR")
     }
     assert (
-        Csv().refusal(of["ARRAY<BIGINT>"]) == "does not support a ARRAY<BIGINT>: its fields are single values"
+        Csv().refusal(of["ARRAY<BIGINT>"])
+        == "does not support an ARRAY<BIGINT>: its fields are single values"
     )
     assert Json().refusal(of["MAP<BIGINT, BIGINT>"]) is not None
     assert Primitive().refusal(of["BOOLEAN"]) is not None

@@ -25,7 +25,7 @@ from harness.databricks import CATALOG, TOKEN, WAREHOUSE, Workspace
 from harness.doors import InProcessDoor
 from harness.iceberg import Lake
 from harness.kafka import KafkaClient
-from harness.kinesis import KinesisClient, MotoServer
+from harness.kinesis import SECRET_KEY, KinesisClient, MotoServer
 from harness.kinesis.front import KinesisFront
 from harness.patience import until
 from harness.postgresql import PASSWORD, USER, PostgresServer
@@ -61,12 +61,11 @@ IN_PROCESS = [
 ]
 """What a file proves lies behind the doors, so that some of each kind are enough to show that no door does any of it."""
 
-LONG = {"kinesis_faults", "s3_tables"}
+LONG = {"kinesis_faults", "kinesis_reshards", "s3_tables"}
 """Files over REST of minutes each. `make test` proves what they are about in `tests/kinesis`, `tests/s3` and the shorter files."""
 
 NOT_ON_CLUSTERS = {
     "compute_pools": "its pools need more executors than the cluster has",
-    "user_functions": "functions of users are refused on a cluster",
 }
 """Files that HEADRACE_POOL=cluster and cluster-s3 leave out, with the reason."""
 
@@ -119,7 +118,14 @@ def _cluster(folder: Path) -> Iterator[None]:
         yield
         # What tasks receive does not appear in what executors and their Python log.
         logs = "".join(path.read_text(errors="replace") for path in cluster.folder.rglob("std*"))
-        secrets = (cluster.secret, PASSWORD, clickhouse_server.PASSWORD, snowflake_server.PASSWORD)
+        secrets = (
+            cluster.secret,
+            PASSWORD,
+            clickhouse_server.PASSWORD,
+            snowflake_server.PASSWORD,
+            TOKEN,
+            SECRET_KEY,
+        )
         assert not [secret for secret in secrets if secret in logs]
 
 
@@ -285,20 +291,13 @@ def _run_with(
 
 
 def test_clickhouse(
-    in_process: InProcessDoor, kafka: KafkaClient, clickhouse: ClickHouseServer, seed: str, tmp_path: Path
+    in_process: InProcessDoor, kafka: KafkaClient, clickhouse: ClickHouseServer, seed: str
 ) -> None:
     clickhouse.execute(f"CREATE DATABASE `Shop {seed}`")
     user = {"user": clickhouse_server.USER, "password": clickhouse_server.PASSWORD.replace("'", "''")}
     runner = Runner(in_process, kafka, seed=seed, uri=clickhouse.uri, **user)
     runner.clickhouse = clickhouse.execute
-    path = CLICKHOUSE
-    if POOL == "cluster-s3":
-        # The rest requires a lookup of a table that is kept whole, which is refused there.
-        text, lookup, _ = path.read_text().partition("# A stream looks a table up")
-        assert lookup
-        path = tmp_path / path.name
-        path.write_text(text)
-    runner.run(path)
+    runner.run(CLICKHOUSE)
 
 
 @pytest.mark.xdist_group("views in clickhouse")
@@ -319,11 +318,9 @@ def test_views_in_clickhouse(
 
 @pytest.mark.parametrize(
     "path",
-    # The stand-in for a warehouse is a Spark of its own, so that each statement costs seconds.
-    [
-        pytest.param(DATABRICKS[0], id="databricks"),
-        pytest.param(DATABRICKS[1], id="databricks_tables", marks=pytest.mark.prove),
-    ],
+    # The stand-in for a warehouse is a Spark of its own, so that each statement costs seconds. `tests/databricks` and `tests/stores` run
+    # in every run.
+    [pytest.param(path, id=path.stem, marks=pytest.mark.prove) for path in DATABRICKS],
 )
 def test_databricks(
     path: Path,

@@ -9,8 +9,12 @@ from typing import Any
 
 import pyarrow
 
+from harness.patience import PATIENCE_S
 from headrace.core.types import DataType
 from headrace.engine.functions.protocol import FunctionWorker, LentFunction, arrow_type
+
+TIMEOUT_MS = int(PATIENCE_S * 1000)
+"""Time limit of a call that is expected to be answered."""
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,15 +15,13 @@ from headrace.core.types import parse_type
 from headrace.engine.functions.protocol import FunctionWorker
 from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.planner.physical import UserFunction
-from tests.user_functions.caller import Called
-
-TIMEOUT_MS = 20_000
+from tests.user_functions.caller import TIMEOUT_MS, Called
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Iterator[FunctionRuntime]:
     """Return a runtime whose only function source has the JARs of the tests."""
-    settings = Settings(data_dir=tmp_path, functions_timeout_ms=TIMEOUT_MS)
+    settings = Settings(data_dir=tmp_path, functions_timeout_ms=TIMEOUT_MS, functions_egress=("loopback",))
     files = {hashlib.sha256(jar).hexdigest(): jar for jar in (functions_jar(), libraries_jar())}
     started = FunctionRuntime(settings, files.get)
     yield started
@@ -36,7 +34,13 @@ def called(runtime: FunctionRuntime) -> Iterator[Callable[..., Called]]:
     with ExitStack() as stack:
 
         def declare(
-            name: str, parameters: list[str], result: str, *, kind: str = "scalar", libraries: bool = True
+            name: str,
+            parameters: list[str],
+            result: str,
+            *,
+            kind: str = "scalar",
+            libraries: bool = True,
+            egress: Sequence[str] = (),
         ) -> Called:
             jars = (functions_jar(), libraries_jar()) if libraries else (functions_jar(),)
             function = UserFunction(
@@ -49,6 +53,7 @@ def called(runtime: FunctionRuntime) -> Iterator[Callable[..., Called]]:
                 parameters=parameters,
                 arguments=parameters,
                 result=result,
+                egress=list(egress),
             )
             (lent,) = stack.enter_context(runtime.lent([function], "role tester"))
             (declared,) = lent.functions

@@ -14,7 +14,7 @@ from headrace.core.types import VARCHAR
 from headrace.engine.functions.protocol import CallError, FunctionWorker
 from headrace.engine.functions.runtime import FunctionRuntime
 from headrace.planner.physical import UserFunction
-from tests.user_functions.caller import Called
+from tests.user_functions.caller import TIMEOUT_MS, Called
 
 MODULE = """
 def greet(name):
@@ -72,7 +72,7 @@ def call(runtime: FunctionRuntime, files: list[bytes], name: str, argument: str)
 
 def runtime_of(folder: Path, *files: bytes, allowed: bool = True) -> FunctionRuntime:
     """Return a runtime with these files of function sources."""
-    settings = Settings(data_dir=folder, functions_timeout_ms=20_000, functions_requirements=allowed)
+    settings = Settings(data_dir=folder, functions_timeout_ms=TIMEOUT_MS, functions_requirements=allowed)
     return FunctionRuntime(settings, {hashlib.sha256(file).hexdigest(): file for file in files}.get)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from harness.clickhouse import PASSWORD, USER, ClickHouseServer
 from harness.epochs import KEYED, VIEW, batch, epoch
-from harness.patience import until
+from harness.patience import PATIENCE_S, until
 from headrace.core.errors import HeadraceError, InternalError, UserError
 from headrace.core.settings import Settings
 from headrace.core.sqlstate import SqlState
@@ -388,7 +388,7 @@ def test_a_condition_leaves_out_no_row_that_counts(
     tail = {"BETWEEN": " AND ".join(condition.values), "IN": f"({values})"}.get(condition.operator, values)
     sql = f'SELECT k FROM "v-2" WHERE {condition.column} {condition.operator} {tail} ORDER BY k'
     reads = [ViewRead("v-2", ("k", condition.column), (condition,))]
-    assert views.query(sql, 60.0, reads=reads)[1] == [(k,) for k in expected]
+    assert views.query(sql, PATIENCE_S, reads=reads)[1] == [(k,) for k in expected]
 
 
 def test_a_value_that_cannot_be_cast_is_named_without_the_sql_that_was_made(views: ViewStore) -> None:
@@ -433,9 +433,9 @@ def test_a_function_of_a_user_is_called_outside_of_the_store(views: ViewStore, t
         result="BIGINT",
     )
     views.apply(epoch(0), batch([{"k": "a", "n": 1}, {"k": "b", "n": None}, {"k": "c", "n": 3}]))
-    settings = Settings(data_dir=tmp_path / "runtime", functions_timeout_ms=20_000)
+    settings = Settings(data_dir=tmp_path / "runtime", functions_timeout_ms=int(PATIENCE_S * 1000))
     runtime = FunctionRuntime(settings, lambda _digest: code)
     with closing(runtime), runtime.lent([function], "role tester") as workers:
         sql = 'SELECT k, headrace_call_f1(n) FROM "v-1" WHERE headrace_call_f1(n) IS NULL OR headrace_call_f1(n) > 2 ORDER BY k'
-        answer = views.query(sql, 60.0, reads=[ViewRead("v-1")], workers=workers)[1]
+        answer = views.query(sql, PATIENCE_S, reads=[ViewRead("v-1")], workers=workers)[1]
     assert answer == [("b", None), ("c", 6)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
+from harness.kinesis import ACCESS_KEY, SECRET_KEY
 from harness.patience import PATIENCE_S
 from harness.process import HeadraceProcess
 
@@ -38,6 +40,24 @@ def run(page: Page, text: str, *, keys: str = "Control+Enter") -> None:
 
 def run_state(page: Page) -> Locator:
     return page.get_by_test_id("run-state")
+
+
+def create_a_kinesis_store(page: Page, uri: str, store: str) -> None:
+    """Create a store by its form, from the page of the stores."""
+    page.get_by_role("button", name="New store").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label(re.compile("^Type")).select_option("KINESIS")
+    dialog.get_by_label("Name", exact=True).fill(store)
+    dialog.get_by_text("More properties").click()
+    for name, value in {
+        "uris": uri,
+        "kinesis.access_key_id": ACCESS_KEY,
+        "kinesis.secret_access_key": SECRET_KEY,
+    }.items():
+        dialog.get_by_label(name, exact=True).fill(value)
+    dialog.get_by_label("tls.disabled", exact=True).select_option("true")
+    dialog.get_by_role("button", name="Test and create").click()
+    expect(page).to_have_url(re.compile(f"/stores/{store}$"))
 
 
 def check(page: Page, snap: Callable[[str], None], name: str) -> None:

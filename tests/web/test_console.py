@@ -65,6 +65,8 @@ def test_a_user_reads_why_a_query_gives_nothing_and_follows_its_lineage(
     create_a_store(page, snap, kafka, name=f"console_form_{seed}")
     write_a_record(page, snap, topic=names["topic"])
     create_a_stream(page, database=names["database"])
+    insert_a_row(page, snap, database=names["database"])
+    see_the_slot_hours(page, snap)
 
 
 def waiting_query(
@@ -190,6 +192,46 @@ def create_a_stream(page: Page, *, database: str) -> None:
     expect(dialog).to_be_hidden()
 
 
+def insert_a_row(page: Page, snap: Callable[[str], None], *, database: str) -> None:
+    """A row by the form: the error of the server is shown at its field; corrected, the topic contains the record."""
+    page.get_by_role("button", name="Insert a row").click()
+    dialog = page.get_by_role("dialog")
+    insert = dialog.get_by_role("button", name="Insert it")
+    expect(insert).to_be_enabled()
+    dialog.get_by_label(re.compile("^at ")).fill("77")
+    dialog.get_by_label("What temp is").select_option("sql")
+    temp = dialog.get_by_label(re.compile("^temp "))
+    temp.fill("'warm'")
+    expect(dialog.locator("pre")).to_contain_text("INSERT INTO")
+    insert.click()
+    expect(temp).to_have_attribute("aria-invalid", "true")
+    expect(temp).to_be_focused()
+    expect(dialog).to_contain_text("the column temp of the sink is BIGINT")
+    check(page, snap, "console-10-insert")
+    temp.fill("40 + 2")
+    insert.click()
+    expect(dialog).to_be_hidden()
+    # The reading of the records goes on.
+    expect(page.get_by_role("gridcell", name=re.compile('"at":77,"temp":42'))).to_be_visible()
+    page.goto(page.url.split("/stores/")[0] + f"/catalog/{database}/public/readings")
+    page.get_by_role("button", name="Insert a row").click()
+    dialog.get_by_label(re.compile("^temp ")).fill("1.5")
+    expect(dialog).to_contain_text("Write a whole number, such as 42.")
+    expect(insert).to_be_disabled()
+    page.keyboard.press("Escape")
+
+
+def see_the_slot_hours(page: Page, snap: Callable[[str], None]) -> None:
+    """The hours of the pool's slots, and the slots over time."""
+    page.get_by_role("link", name="Resources").click()
+    hours = page.get_by_role("region", name="Slot hours of the last 24 hours")
+    row = hours.get_by_role("row").filter(has_text="default_pool")
+    expect(row.get_by_role("cell").nth(2)).to_have_text(re.compile("[1-9]"))
+    # A point for each minute.
+    expect(page.get_by_text("Slots of default_pool", exact=True)).to_be_visible()
+    check(page, snap, "console-11-slots")
+
+
 SHOP = """
 CREATE STORE {name} WITH ('type' = KAFKA, 'uris' = '{broker}', 'tls.disabled' = TRUE);
 CREATE DATABASE {name};
@@ -232,10 +274,14 @@ def test_a_user_replaces_a_query_charts_its_view_and_sees_what_a_drop_takes_alon
     expect(page.get_by_text("version 2", exact=True)).to_be_visible()
 
     page.goto(f"{home_of(headrace_server)}/catalog/{name}/public/sold?tab=sample")
-    page.get_by_label("Query of the view").fill(f"SELECT item, COUNT(*) AS n FROM {name}.public.sold GROUP BY item;")
+    page.get_by_label("Query of the view").fill(
+        f"SELECT item, COUNT(*) AS n FROM {name}.public.sold GROUP BY item;"
+    )
     page.get_by_label("Run again every ten seconds").check()
     page.get_by_role("button", name="Run", exact=True).click()
-    expect(page.get_by_role("grid", name="Sample").get_by_role("gridcell", name="2", exact=True)).to_be_visible()
+    expect(
+        page.get_by_role("grid", name="Sample").get_by_role("gridcell", name="2", exact=True)
+    ).to_be_visible()
     page.get_by_role("button", name="Chart").click()
     expect(page.get_by_role("row", name="lamp 2")).to_be_visible()
     check(page, snap, "replace-2-chart")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from harness.kinesis import ACCESS_KEY, SECRET_KEY, MotoServer
+from harness.kinesis import MotoServer
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
-from tests.web.browser import check, home_of, run, run_state, sign_in
+from tests.web.browser import check, create_a_kinesis_store, home_of, run, run_state, sign_in
 
 pytestmark = pytest.mark.browser
 
@@ -90,7 +90,7 @@ def test_a_user_makes_a_store_a_topic_and_a_changelog_by_clicks_and_sees_what_a_
     home = home_of(headrace_server)
     page.goto(f"{home}/stores")
     sign_in(page, headrace_server.token)
-    create_a_store(page, aws, store)
+    create_a_kinesis_store(page, aws.uri, store)
     expect(page.get_by_text(re.compile("last test .*, [0-9.]+ m?s"))).to_be_visible()
     page.get_by_role("button", name="Test it now").click()
     expect(page.get_by_text("last test now")).to_be_visible()
@@ -101,24 +101,6 @@ def test_a_user_makes_a_store_a_topic_and_a_changelog_by_clicks_and_sees_what_a_
     describe_it(page, snap)
     page.goto(f"{home}/lineage?text={database}")
     see_what_a_drop_takes_along(page, snap)
-
-
-def create_a_store(page: Page, aws: MotoServer, store: str) -> None:
-    """A store of type KINESIS by the form."""
-    page.get_by_role("button", name="New store").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label(re.compile("^Type")).select_option("KINESIS")
-    dialog.get_by_label("Name", exact=True).fill(store)
-    dialog.get_by_text("More properties").click()
-    for name, value in {
-        "uris": aws.uri,
-        "kinesis.access_key_id": ACCESS_KEY,
-        "kinesis.secret_access_key": SECRET_KEY,
-    }.items():
-        dialog.get_by_label(name, exact=True).fill(value)
-    dialog.get_by_label("tls.disabled", exact=True).select_option("true")
-    dialog.get_by_role("button", name="Test and create").click()
-    expect(page).to_have_url(re.compile(f"/stores/{store}$"))
 
 
 def write_the_first_record(page: Page, topic: str) -> None:

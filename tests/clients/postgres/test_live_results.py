@@ -141,6 +141,7 @@ def test_a_fetch_that_waits_is_cancelled(
     connection.execute("SET statement_timeout = 200")
     with pytest.raises(psycopg.errors.QueryCanceled, match="statement_timeout"):
         connection.execute("FETCH 1 FROM c")
+    connection.execute("RESET statement_timeout")
     with pytest.raises(psycopg.errors.InvalidCursorState, match="failed before"):
         connection.execute("FETCH 1 FROM c")
     assert connection.execute("CLOSE c").statusmessage == "CLOSE CURSOR"
@@ -153,6 +154,7 @@ def test_a_copy_that_waits_is_cancelled(
     connection.execute("SET statement_timeout = 500")
     with pytest.raises(psycopg.errors.QueryCanceled, match="statement_timeout"):
         copied(connection, f"COPY ({ENDLESS}) TO STDOUT")
+    connection.execute("RESET statement_timeout")
     assert last().closed.wait(PATIENCE_S)
     assert copied(connection, f"COPY ({STREAM}) TO STDOUT") == LINES
 

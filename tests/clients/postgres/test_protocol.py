@@ -269,6 +269,9 @@ def test_an_error_skips_to_the_next_sync(door: Served) -> None:
         assert client.exchange(sent(b"Q", b" -- nothing\0")) == [b"I", b"Z"]
         assert client.exchange(parse("", "SELECT $1", 20) + bind("", "", b"1x") + SYNC) == [b"1", b"E", b"Z"]
         assert client.exchange(parse("", "SELECT $70000") + SYNC) == [b"E", b"Z"]
+        client.socket.sendall(parse("", "SELECT $1", 20) + bind("", "", b"1", formats=(7,)) + SYNC)
+        [_, (kind, body), _] = client.until(b"Z")
+        assert (kind, b"(binary), found 7\0" in body) == (b"E", True)
 
 
 def test_an_older_protocol_is_offered(door: Served) -> None:
@@ -277,7 +280,8 @@ def test_an_older_protocol_is_offered(door: Served) -> None:
         assert client.message() == (b"v", struct.pack("!II", messages.PROTOCOL_VERSION, 1) + b"_pq_.new\0")
     with raw(door, signs_in=False) as client:
         client.socket.sendall(startup(STARTUP, 2 << 16))
-        assert client.message()[0] == b"E"
+        kind, body = client.message()
+        assert (kind, b"found 2.0\0" in body) == (b"E", True)
     with raw(door, signs_in=False) as client:
         client.socket.sendall(startup({**STARTUP, "replication": "database"}))
         assert b"replication" in client.message()[1]
@@ -348,14 +352,14 @@ def test_hostile_messages(door: Served) -> None:
 
 
 def test_a_stranger_has_little_time_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.server.postgres.door.HEADER_TIMEOUT_S", 0.2)
     assert HEADER_TIMEOUT_S > 1
     with serving(tmp_path / "data", request_bytes_max=100_000) as served:
-        with raw(served, signs_in=False) as client:
-            assert client.file.read() == b""
         with raw(served) as client:
             client.socket.sendall(b"Q" + struct.pack("!I", 200_000))
             assert b"08P01" in client.message()[1]
+        monkeypatch.setattr("headrace.server.postgres.door.HEADER_TIMEOUT_S", 0.2)
+        with raw(served, signs_in=False) as client:
+            assert client.file.read() == b""
 
 
 def test_many_statements_and_portals_are_refused(door: Served) -> None:

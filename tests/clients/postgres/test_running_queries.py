@@ -106,10 +106,10 @@ def test_a_fetch_that_waits_for_rows_is_timed_out(connection: psycopg.Connection
     connection.execute("SET statement_timeout = 500")
     with pytest.raises(psycopg.errors.QueryCanceled, match="statement_timeout"):
         connection.execute("FETCH 1 FROM c")
+    connection.execute("RESET statement_timeout")
     with pytest.raises(psycopg.errors.InvalidCursorState, match="failed before"):
         connection.execute("FETCH 1 FROM c")
     assert connection.execute("CLOSE c").statusmessage == "CLOSE CURSOR"
-    connection.execute("RESET statement_timeout")
     assert connection.execute(SOLD.encode()).fetchall() == OF_SOLD
 
 

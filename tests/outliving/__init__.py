@@ -1,0 +1,1 @@
+"""Drivers that outlive their server, as real processes whose queries are scripted: no test needs Spark."""

@@ -1,0 +1,1 @@
+"""Pools on Kubernetes and the Helm chart, against a real kube-apiserver."""
