@@ -77,7 +77,7 @@ types: environment
 	$(BIN)/lint-imports
 
 unit: environment
-	$(NICE) $(BIN)/pytest -q -n 3 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py --failures build/unit_failures.txt
+	HEADRACE_PATIENCE_S=360 $(NICE) $(BIN)/pytest -q -n 3 --dist loadgroup --no-loadscope-reorder tests/unit tests/test_tidy.py tests/slt/test_catalog.py --failures build/unit_failures.txt
 
 # A JVM of a test lives for minutes. Its second compiler, which makes it fast for hours, was a quarter of a run's processor time. Without
 # that compiler the JVM has little room for code, and collects all garbage whenever it is full. A query that waits asks its broker 7 times
@@ -104,13 +104,13 @@ suite:
 	$(SHORT_LIVED) HEADRACE_PATIENCE_S=360 $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder tests \
 	  --ignore=tests/unit --ignore=tests/test_tidy.py --ignore=tests/slt/test_catalog.py --durations=40 --seconds build/durations.json --failures build/failures.txt
 
-prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run. Then the tests marked `prove`, and all cases of the JVM's. POOL=cluster: instead, the .slt suite with all tasks on a Spark cluster; POOL=s3: the files about ClickHouse, Databricks and Snowflake, with all checkpoints in S3; POOL=cluster-s3: that of ClickHouse with both
+prove: setup ## Streaming = batch: 500 random cases of every construct in runs of 125, on 1 and 3 partitions in turns (RUNS=1 for one): forty minutes a run. Then the tests marked `prove`, and all cases of the JVM's. POOL=cluster: instead, the .slt suite with all tasks on a Spark cluster; POOL=s3: the files about tables of stores and the partitions of state, with all checkpoints in S3; POOL=cluster-s3: those and the ones of S3 with both
 ifeq ($(POOL),cluster)
 	HEADRACE_POOL=cluster HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py
 else ifeq ($(POOL),s3)
-	HEADRACE_POOL=s3 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py -k "test_clickhouse or test_databricks or test_snowflake"
+	HEADRACE_POOL=s3 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py -k "test_clickhouse or test_databricks or test_iceberg or test_snowflake or test_postgresql_tables or partitions_of_state"
 else ifeq ($(POOL),cluster-s3)
-	HEADRACE_POOL=cluster-s3 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py -k test_clickhouse
+	HEADRACE_POOL=cluster-s3 HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q tests/slt/test_slt.py -k "test_clickhouse or test_databricks or test_iceberg or test_snowflake or partitions_of_state or test_over_rest and s3"
 else
 	@for run in $$(seq $(or $(RUNS),4)); do HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 HEADRACE_PARTITIONS=$$((run % 2 * 2 + 1)) HEADRACE_CASES=125 $(BIN)/pytest -q -n 2 tests/properties || exit 1; done
 	HEADRACE_PROVE=1 HEADRACE_PATIENCE_S=900 $(BIN)/pytest -q -m prove tests

@@ -16,8 +16,8 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from harness.ports import free_port
 from harness.process import HeadraceProcess
+from headrace.runtime.ports import free_port
 
 ALONE, WARM_UP, CLIENTS, SECONDS = 1000, 100, 8, 10.0
 QUERIES = {

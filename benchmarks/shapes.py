@@ -351,6 +351,14 @@ BIDS = Source("bids", {"at": "BIGINT", "n": "BIGINT", "auction": "BIGINT", "pric
 _PER_PAGE = "SELECT window_start, window_end, page, COUNT(*) AS clicks, SUM(ms) AS total FROM"
 _BY_WINDOW = "GROUP BY window_start, window_end, page"
 _CLICKS_PER_PAGE = "SELECT page, COUNT(*) AS n, SUM(ms) AS total FROM clicks WHERE page >= 0 GROUP BY page"
+_CLICKS_PER_PAGE_AND_OF_ALL = (
+    "SELECT page, GROUPING(page) AS is_total, COUNT(*) AS n, SUM(ms) AS total FROM clicks "
+    "WHERE page >= 0 GROUP BY GROUPING SETS ((page), ())"
+)
+_HIGHEST_PER_GROUP = (
+    "SELECT place, COUNT(*) AS n, SUM(highest) AS total FROM (SELECT p.id, MOD(p.id, 20) AS place, MAX(q.paid) AS highest "
+    "FROM pledges AS p JOIN payments AS q {join} GROUP BY p.id, MOD(p.id, 20)) AS x GROUP BY place"
+)
 _CONVERTED = "SELECT t.id, t.amount * r.rate AS converted, t.note FROM trades AS t"
 _PAID = "SELECT p.id, p.amount, q.paid, p.note FROM pledges AS p JOIN payments AS q ON p.id = q.pledge"
 _PER_BRANCH = "SELECT branch, COUNT(*) AS n, SUM(amount) AS total FROM accounts GROUP BY branch"
@@ -409,6 +417,15 @@ SHAPES = (
         changelog=True,
     ),
     Shape(
+        "grouping_sets",
+        (CLICKS,),
+        _CLICKS_PER_PAGE_AND_OF_ALL,
+        records=lambda sizes: sizes.window_records,
+        total=lambda sizes: 2 * sizes.window_records,
+        key="page, is_total",
+        changelog=True,
+    ),
+    Shape(
         "tumble",
         (CLICKS,),
         f"{_PER_PAGE} TUMBLE(clicks, SIZE {WINDOW_MS // 1000} SECONDS) {_BY_WINDOW}",
@@ -434,6 +451,18 @@ SHAPES = (
         f"{_PAID} AND p.ts BETWEEN q.ts - INTERVAL '10' SECOND AND q.ts + INTERVAL '10' SECOND",
         records=lambda sizes: sizes.interval_records,
         outputs=lambda sizes: sizes.interval_records // 2,
+    ),
+    Shape(
+        "highest_per_group",
+        (PLEDGES, PAYMENTS),
+        _HIGHEST_PER_GROUP.format(join="WITHIN 10 SECONDS ON p.id = q.pledge"),
+        _HIGHEST_PER_GROUP.format(
+            join="ON p.id = q.pledge AND p.ts BETWEEN q.ts - INTERVAL '10' SECOND AND q.ts + INTERVAL '10' SECOND"
+        ),
+        records=lambda sizes: sizes.interval_records,
+        total=lambda sizes: sizes.interval_records // 2,
+        key="place",
+        changelog=True,
     ),
     Shape(
         "temporal_join",
@@ -535,6 +564,7 @@ PEERED = (
     "tumble",
     "hop",
     "interval_join",
+    "highest_per_group",
     "temporal_join",
     "match_recognize",
     "over",

@@ -11,7 +11,6 @@ import asyncio
 import json
 import logging
 import multiprocessing
-import resource
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,17 +26,17 @@ from websockets.asyncio.client import ClientConnection, connect
 from headrace.core.settings import Settings
 from headrace.server.app import create_app
 from headrace.server.ports import ServerParts
+from headrace.server.process import allow_files
 from tests.unit.server.scripted import TOKENS, ScriptedStatements, ScriptedStream, serving
 
 IDLE, BUSY, ROWS_PER_S, SECONDS = 1000, 200, 50, 60.0
-FILES_MAX = 4096
 TOKEN = "good-token"  # noqa: S105
 VALUE = "x" * 90
 
 
 def main() -> None:
     """Measure in two processes: the server, and its readers."""
-    _allow_files()
+    allow_files()
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     server = context.Process(target=_serve, args=(theirs,), daemon=True)
@@ -48,15 +47,10 @@ def main() -> None:
         server.kill()
 
 
-def _allow_files() -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(FILES_MAX, most), most))
-
-
 def _serve(control: Connection) -> None:
     # Standard output is for the figures.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    _allow_files()
+    allow_files()
     with TemporaryDirectory(prefix="headrace-bench-") as folder:
         asyncio.run(_served(control, Path(folder)))
 

@@ -28,6 +28,7 @@ class Target:
 TARGETS = (
     Target("projection", "records_per_s", "at_least", 100_000),
     Target("group_by", "records_per_s", "at_least", 200_000),
+    Target("grouping_sets", "records_per_s", "at_least", 100_000),
     Target("tumble", "records_per_s", "at_least", 150_000),
     Target("hop", "records_per_s", "at_least", 150_000),
     Target("interval_join", "records_per_s", "at_least", 100_000),

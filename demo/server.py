@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from harness.ports import free_port
 from headrace.client import Client
 from headrace.core.context import SessionContext
+from headrace.runtime.ports import free_port
 from headrace.sql import parse
 
 TOKEN = "demo"  # noqa: S105 - the demonstration's server listens on loopback only and holds public data
