@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.slt import needs
+from headrace.testing.script import read
+
 ROOT = Path(__file__).resolve().parents[1]
 FILE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 70
@@ -313,6 +316,26 @@ def test_plurals_are_formed_by_one_function() -> None:
         if by_hand.search(path.read_text(encoding="utf-8"))
     ]
     assert not offenders, f"use `plural` or `counted` of headrace.core.wording: {offenders}"
+
+
+STATES_OF_QUERIES = re.compile(
+    r"current_state|actual_state|QUERY VERSIONS|LIST (?:QUERIES|COMPUTE_POOLS)|sys\.\"?(?:query_|live_queries|pool_)",
+    re.I,
+)
+
+
+def test_files_wait_for_the_state_of_a_query() -> None:
+    """The server learns from its driver what a query does: readers of its output may see that earlier."""
+    faults = [
+        f"{_name(path)}:{record.line}"
+        for path in (ROOT / "tests" / "slt").glob("*.slt")
+        if needs(path) != "catalog"
+        for record in read(path.read_text(encoding="utf-8"))
+        if record.words[0] == "query"
+        and "eventually" not in record.words
+        and STATES_OF_QUERIES.search(record.text)
+    ]
+    _report(faults, "expected `query eventually` of what the server learns later:")
 
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
