@@ -33,6 +33,9 @@ from headrace.planner.branches import Rebuild
 from headrace.planner.physical import SparkPlan
 
 _STOPPED_S = 20.0
+START_WAIT_S = 60.0
+"""How long a copy that holds its query waits for the query to start. It is less than the time for which the query is held."""
+_START_POLL_S = 0.1
 
 
 class Copies:
@@ -54,17 +57,26 @@ class Copies:
 
     async def copy(self, query: Query, target: Path, *, hold: bool = False) -> Border:
         """Copy the checkpoint of a query at a batch border into a folder that does not exist, and return the border. With `hold` a query
-        that runs begins no batch afterwards, since it is to be stopped, until `release`.
+        that runs begins no batch afterwards, since it is to be stopped, until `release`; a query that starts is awaited.
 
-        Raises UserError 3E003 for a query with a part that has not finished a batch, 57014 if its batch does not end in time; OSError,
-        and HeadraceError as S3Folder.
+        Raises UserError 3E003 for a query with a part that has not finished a batch, or that starts for too long, 57014 if its batch does
+        not end in time; OSError, and HeadraceError as S3Folder.
         """
-        answer = await self._of_driver(query, target, hold)
-        if answer is None or not answer.is_running:
+        deadline = time.monotonic() + START_WAIT_S
+        while (answer := await self._of_driver(query, target, hold)) is None or not answer.is_running:
             # A driver that has ended may have left a part.
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
-            last = await asyncio.to_thread(self._at_rest, query, target)
-            return replace(last, is_final=not query.should_run or query.actual_state is QueryState.ERRORED)
+            if not hold or self._driver_of(query.id) is None:
+                last = await asyncio.to_thread(self._at_rest, query, target)
+                if not hold or self._driver_of(query.id) is None:
+                    return replace(
+                        last, is_final=not query.should_run or query.actual_state is QueryState.ERRORED
+                    )
+                await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
+            # A driver has the query and does not run it yet: it cannot be held, and will write batches that a copy would lack.
+            if time.monotonic() > deadline:
+                raise _starting(query)
+            await asyncio.sleep(_START_POLL_S)
         last = _border(answer)
         for folder in plans_of_parts(SparkPlan.from_json(query.plan)):
             if border(LocalFolder(target.joinpath(*folder))) is None:
@@ -205,6 +217,14 @@ def _border(answer: CheckpointCopied) -> Border:
     if answer.error is not None:
         raise carried(answer.error) or InternalError("the driver could not copy the checkpoint")
     return Border(answer.batch, is_interrupted=False)
+
+
+def _starting(query: Query) -> UserError:
+    return UserError(
+        SqlState.RELATION_NOT_READY,
+        f"the query {query.id} is starting: its checkpoint can be copied for its end only when it runs, or has ended",
+        hint=f"Repeat the statement later. EXPLAIN WHY {query.id}; shows the cause.",
+    )
 
 
 def _remove(folder: Path) -> None:

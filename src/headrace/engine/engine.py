@@ -125,9 +125,7 @@ class Engine:
         )
         self._usage = PoolUsage(self._supervisor.knows)
         self._copies = Copies(self._checkpoints, self._supervisor.driver_of)
-        self._view_copies = ViewCopies(
-            self._copies, self.views, lambda query_id: self._supervisor.driver_of(query_id) is not None
-        )
+        self._view_copies = ViewCopies(self._copies, self.views, self.is_with_driver)
         self._backups = Backups(settings.data_dir.resolve(), catalog, self._copies, self.views)
         self._savepoints = Savepoints(settings.durable_dir / "savepoints", self._buckets)
         self.history = MetricsHistory(
@@ -276,6 +274,10 @@ class Engine:
         """Return the manifest of a savepoint in the folder of savepoints. Raises UserError 3D024, 0A000 and XX001, as
         `Savepoints.manifest` does."""
         return await asyncio.to_thread(self._savepoints.manifest, identifier)
+
+    def is_with_driver(self, query_id: str) -> bool:
+        """Return True if a continuous query was sent to a driver and has not ended there."""
+        return self._supervisor.driver_of(query_id) is not None
 
     def is_interrupted(self, query: Query) -> bool:
         """Return True if a query that has ended was stopped during a batch."""

@@ -197,7 +197,9 @@ def _stored(savepoint: Savepoint, query: Query, held_until: float | None, run: E
     """
     with run.catalog.transaction():
         current = run.catalog.query(query.id)
-        if current is not None and current.starts != query.starts:
+        # A copy that is not final is that of a query which did not run.
+        is_started = not savepoint.is_final and run.services.engine.is_with_driver(query.id)
+        if current is not None and (is_started or current.starts != query.starts):
             if held_until is not None:
                 raise UserError(
                     SqlState.RELATION_NOT_READY,

@@ -91,6 +91,28 @@ async def test_a_query_without_a_batch_has_no_savepoint(session: Session, tmp_pa
     assert not list((tmp_path / "savepoints").iterdir())
 
 
+async def test_a_query_that_starts_while_its_last_savepoint_is_taken_runs_on(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The query may write what the savepoint does not contain, before it ends."""
+    await session.run(f"{COPY} QUERY WITH ('query.name' = copied)")
+    checkpoint = checkpoint_of_newest(session, tmp_path)
+    write_checkpoint(checkpoint, batches=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(session.engine, "is_with_driver", lambda query_id: query_id == checkpoint.name)
+        refusal = await refused(session, "TERMINATE QUERY copied WITH SAVEPOINT s")
+    assert refusal.startswith(f"3E003 the query {checkpoint.name} was started again meanwhile")
+    query = session.catalog.query_by_name("copied")
+    assert query is not None
+    assert query.desired_state is DesiredState.RUNNING
+    assert session.catalog.savepoints.all() == []
+    assert list((tmp_path / "savepoints").iterdir()) == []
+    await session.run("TERMINATE QUERY copied WITH SAVEPOINT s")
+    query = session.catalog.query_by_name("copied")
+    assert query is not None
+    assert query.desired_state is DesiredState.TERMINATED
+
+
 async def test_another_query_continues_from_a_savepoint(
     session: Session, checkpoint: Path, tmp_path: Path
 ) -> None:
