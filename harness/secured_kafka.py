@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -19,7 +21,7 @@ from confluent_kafka.admin import (
 from harness.authority import Authority
 from harness.issuer import AUDIENCE, Issuer
 from harness.issuer import CLIENT as SERVICE
-from harness.patience import PATIENCE_S
+from harness.patience import PATIENCE_S, until
 from headrace.runtime.kafka_broker import KafkaBroker
 from headrace.runtime.ports import free_port
 
@@ -76,6 +78,13 @@ class SecuredBroker(KafkaBroker):
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for done in admin.create_acls(rights).values():
             done.result(PATIENCE_S)
+        every = AclBindingFilter(
+            resource, name, anyhow, principal, "*", AclOperation.ANY, AclPermissionType.ALLOW
+        )
+        # The broker follows its controller, which has answered.
+        until(
+            lambda: set(rights) <= set(admin.describe_acls(every).result(PATIENCE_S)), f"the rights of {user}"
+        )
 
     def start(self) -> SecuredBroker:
         super().start()
@@ -83,7 +92,27 @@ class SecuredBroker(KafkaBroker):
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             user = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
             admin.alter_user_scram_credentials([user])[USER].result()
+        for name in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            until(lambda name=name: self._signs_in(name), f"the broker to know {USER} by {name}")
         return self
+
+    def _signs_in(self, mechanism: str) -> bool:
+        admin = AdminClient(
+            {
+                "bootstrap.servers": self.secured,
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": mechanism,
+                "sasl.username": USER,
+                "sasl.password": PASSWORD,
+                "ssl.ca.pem": self._authority.pem,
+                "ssl.endpoint.identification.algorithm": "none",
+                "log_level": 0,
+            }
+        )
+        try:
+            return bool(admin.list_topics(timeout=5).brokers)
+        except KafkaException:
+            return False
 
     def _configure(self) -> None:
         super()._configure()

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from harness.authority import Authority
+from harness.folders import logs_below
 from harness.kubernetes import Namespace
 from harness.kubernetes.namespace import files_of
 from harness.patience import PATIENCE_S
@@ -94,7 +95,7 @@ class Kubelet:
     def logs(self) -> str:
         """Return the ends of the logs of all pods so far."""
         return "\n".join(
-            f"{path}:\n{path.read_text(errors='replace')[-4000:]}" for path in self._folder.rglob("*.log")
+            f"{path}:\n{path.read_text(errors='replace')[-4000:]}" for path in logs_below(self._folder)
         )
 
     def _run(self) -> None:
@@ -273,6 +274,6 @@ def assert_secrets_are_nowhere(api: Api, *folders: Path) -> None:
     assert not [text for text in texts if json.dumps(text)[1:-1] in manifests]
     for process in psutil.process_iter(["cmdline"]):
         assert not [text for text in texts if text in " ".join(process.info["cmdline"] or ())]
-    for log in (log for folder in folders for log in folder.rglob("*.log")):
+    for log in (log for folder in folders for log in logs_below(folder)):
         content = log.read_text(errors="replace")
         assert not [text for text in texts if text in content]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.folders import logs_below
 from harness.patience import PATIENCE_S
 from headrace.core.settings import Settings
 from headrace.engine.driver_port import DriverPort, PortIdentity
@@ -66,7 +67,7 @@ async def test_a_pool_of_pods_starts_and_leaves_nothing(api: Api, tmp_path: Path
         await pool.stop()
         assert [name for name in api.objects["pods"] if "-exec-" not in name] == []
         await asyncio.to_thread(wait_for_none, processes)
-        texts = [log.read_text(errors="replace") for log in (tmp_path / "pods").rglob("*.log")]
+        texts = [log.read_text(errors="replace") for log in logs_below(tmp_path / "pods")]
         assert not [text for text in texts if "is forbidden" in text], "the role of drivers suffices"
         async with asyncio.timeout(PATIENCE_S):
             while api.objects != {"pods": {}, "secrets": {}}:

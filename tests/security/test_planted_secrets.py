@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from harness.authority import Authority
+from harness.folders import paths_below
 from harness.issuer import SECRET, Issuer
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
@@ -166,7 +167,7 @@ def _answers(said: Mapping[str, str]) -> dict[str, bytes]:
 def _kept(server: HeadraceProcess) -> dict[str, bytes]:
     """All files of the data directory: catalog, logs, plans, checkpoints, what drivers put aside."""
     contents = {}
-    for path in server.data_dir.rglob("*"):
+    for path in paths_below(server.data_dir):
         with suppress(OSError):  # it may go while we look
             if path.is_file():
                 contents[str(path)] = path.read_bytes()
