@@ -15,7 +15,7 @@ from harness.kafka import KafkaClient
 from harness.patience import until
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
-from tests.web.browser import PATIENCE_MS, check, home_of, sign_in
+from tests.web.browser import PATIENCE_MS, check, home_of, open_by_letters, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -111,9 +111,7 @@ def take_a_savepoint(page: Page, seed: str) -> None:
 
 def follow_the_lineage(page: Page, snap: Callable[[str], None], *, database: str) -> None:
     """Open the page by keyboard, find a relation by search, and follow a column to its origin."""
-    page.keyboard.press("g")
-    page.keyboard.press("l")
-    expect(page.get_by_role("heading", name="Lineage")).to_be_visible()
+    open_by_letters(page, "l", page.get_by_role("heading", name="Lineage"))
     page.get_by_label("Find an entity, a relation or a query").fill(f"{database} per_minute changelog")
     page.get_by_role("region", name="Matches").get_by_role("button").first.click()
     side = page.get_by_role("complementary", name="relation per_minute")

@@ -5,15 +5,25 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from harness.kinesis import MotoServer
+from harness.patience import until
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
-from tests.web.browser import check, create_a_kinesis_store, home_of, run, run_state, sign_in
+from tests.web.browser import (
+    check,
+    create_a_kinesis_store,
+    home_of,
+    open_by_letters,
+    run,
+    run_state,
+    sign_in,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -91,9 +101,7 @@ def test_a_user_makes_a_store_a_topic_and_a_changelog_by_clicks_and_sees_what_a_
     page.goto(f"{home}/stores")
     sign_in(page, headrace_server.token)
     create_a_kinesis_store(page, aws.uri, store)
-    expect(page.get_by_text(re.compile("last test .*, [0-9.]+ m?s"))).to_be_visible()
-    page.get_by_role("button", name="Test it now").click()
-    expect(page.get_by_text("last test now")).to_be_visible()
+    ask_for_a_test(page)
     write_the_first_record(page, topic)
     read_its_bytes(page, snap)
     create_a_changelog(page, snap, headrace_server, database=database)
@@ -101,6 +109,17 @@ def test_a_user_makes_a_store_a_topic_and_a_changelog_by_clicks_and_sees_what_a_
     describe_it(page, snap)
     page.goto(f"{home}/lineage?text={database}")
     see_what_a_drop_takes_along(page, snap)
+
+
+def ask_for_a_test(page: Page) -> None:
+    """The page shows the result of a test that it asked for. Its clock stands still in an hour: the age of that test does not depend on
+    how long the page needs, and differs from the age of the test before."""
+    page.clock.set_fixed_time(datetime.now(UTC) + timedelta(hours=1))
+    page.reload()
+    expect(page.get_by_text(re.compile(r"last test 1(\.\d)? h ago, [0-9.]+ m?s"))).to_be_visible()
+    page.get_by_role("button", name="Test it now").click()
+    expect(page.get_by_text(re.compile(r"last test [1-6]\d min ago, [0-9.]+ m?s"))).to_be_visible()
+    page.clock.set_fixed_time(datetime.now(UTC))
 
 
 def write_the_first_record(page: Page, topic: str) -> None:
@@ -228,12 +247,16 @@ def test_an_open_page_shows_what_is_pushed_and_polls_nothing(
         page.goto(f"{home_of(server)}/catalog")
         sign_in(page, server.token)
         create_and_see(page, server, f"one_{seed}")
-        before, opened = len(reads), len(sockets)
-        # Longer than the interval of polling.
-        page.wait_for_timeout(12_000)
-        assert len(reads) == before or len(sockets) > opened
-        assert opened >= 1
+        assert sockets
 
+        def is_silent() -> bool:
+            before = len(reads)
+            # Longer than the interval of polling. A first one may have what follows the change.
+            page.wait_for_timeout(12_000)
+            return len(reads) == before
+
+        until(is_silent, lambda: f"an interval without a request, but {reads[-5:]}")
+        opened = len(sockets)
         server.kill()
         banner = page.get_by_role("alert").filter(has_text="queries that were created keep running")
         expect(banner).to_be_visible()
@@ -273,18 +296,20 @@ def sign_in_and_work_by_keyboard(page: Page, snap: Callable[[str], None], token:
     keys.press("Enter")
     expect(page.get_by_role("dialog").locator("pre")).not_to_be_empty()
     keys.press("Escape")
-    keys.press("g")
-    keys.press("a")
-    expect(page.get_by_role("heading", name="Access", level=1)).to_be_visible()
+    open_by_letters(page, "a", page.get_by_role("heading", name="Access", level=1))
     reach(page, page.get_by_role("tab", name="Roles", exact=True))
     keys.press("ArrowRight")
     expect(page.get_by_role("tab", name="Grants")).to_be_focused()
+    palette = page.get_by_role("combobox", name="Page, action or object")
     keys.press("Control+k")
+    expect(palette).to_be_focused()
     keys.insert_text("role")
     check(page, snap, "keyboard-1-palette")
     expect(page.get_by_role("option").first).to_be_visible()
     keys.press("Escape")
+    expect(palette).to_be_hidden()
     keys.press("Control+k")
+    expect(palette).to_be_focused()
     keys.insert_text("SQL")
     keys.press("Enter")
     expect(editor).to_be_visible()
