@@ -102,7 +102,7 @@ class Apicurio(Registry):
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
-            process.wait(_GRACE_S + 20)
+            process.wait(PATIENCE_S)
             if process.stdin:
                 process.stdin.close()
 

@@ -224,6 +224,6 @@ class SparkCluster:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> None:
-    process.wait(_GRACE_S + 20)
+    process.wait(PATIENCE_S)
     if process.stdin:
         process.stdin.close()

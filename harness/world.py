@@ -17,7 +17,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Self
@@ -75,13 +75,24 @@ class World:
 
 def address(server: str) -> Address:
     """Return the address of a shared server; start it if no test requested it before."""
-    path = os.environ[SOCKET]
-    until(Path(path).exists, "the shared servers' process to listen")
-    with Client(path, "AF_UNIX") as connection:
+    with _connected(os.environ[SOCKET]) as connection:
         connection.send_bytes(server.encode())
         answer: Address = json.loads(connection.recv_bytes())
     assert "error" not in answer, f"{server} did not start: {answer['error']}"
     return answer
+
+
+def _connected(path: str) -> Connection:
+    connections: list[Connection] = []
+
+    def is_connected() -> bool:
+        # A socket is in the file system before it listens.
+        with suppress(FileNotFoundError, ConnectionRefusedError):
+            connections.append(Client(path, "AF_UNIX"))
+        return bool(connections)
+
+    until(is_connected, "the shared servers' process to listen")
+    return connections[0]
 
 
 class _Servers:

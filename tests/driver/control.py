@@ -211,7 +211,8 @@ class DriverControl:
                     self.messages.append((time.monotonic(), message, data))
                     self._arrived.notify_all()
                 if isinstance(message, ApplyView):
-                    self.views.setdefault(message.view, []).append(pyarrow.ipc.open_stream(data).read_all())
+                    table = pyarrow.ipc.open_stream(data).read_all()
+                    self.views.setdefault(message.view, []).append(table)
                     self.send(Ack(sequence=message.sequence))
                 elif isinstance(message, Rows) and (answer := self.on_rows(message)) is not None:
                     self.send(answer)

@@ -105,6 +105,7 @@ def test_such_records_are_skipped_and_counted_when_asked(
     driver.until(lambda: skipped() >= 2)
     kafka.produce(source, [(None, "no")])
     driver.until(lambda: skipped() >= 3)
+    driver.until(lambda: bool(kafka.consume(target)))
     assert driver.progress(query)[-1].detail["fields_that_differ_in_case"] == {"Name": "name"}
     driver.stop(query)
     assert skipped() == 3

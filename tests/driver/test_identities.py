@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.kafka import KafkaClient
-from harness.patience import until
+from harness.patience import PATIENCE_S, until
 from headrace.connectors.checkpoint_store import LocalFolder
 from headrace.core.errors import UserError
 from headrace.core.sqlstate import SqlState
@@ -147,7 +147,6 @@ def test_a_store_is_asked_only_while_a_query_uses_it(
     kafka: KafkaClient, seed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.engine.driver.stores._INTERVAL_S", 0.05)
-    monkeypatch.setattr("headrace.engine.driver.stores._UNUSED_S", 0.2)
     watch, name = StoreWatch(), f"unused_{seed}"
     store = Store(name, "kafka", (("tls.disabled", "TRUE"), ("uris", kafka.bootstrap)))
 
@@ -155,8 +154,10 @@ def test_a_store_is_asked_only_while_a_query_uses_it(
         return any(thread.name == f"store-{name}" for thread in threading.enumerate())
 
     for _ in range(2):  # the second time by a query that comes after the first was gone
+        monkeypatch.setattr("headrace.engine.driver.stores._UNUSED_S", PATIENCE_S)
         assert watch.silence([store]) is None
         assert is_asked()
+        monkeypatch.setattr("headrace.engine.driver.stores._UNUSED_S", 0.2)
         until(lambda: not is_asked(), "no more requests")
 
 

@@ -62,6 +62,7 @@ def test_a_bad_record_is_in_its_topic_as_it_came(
 
     driver.until(lambda: len(_letters(kafka, dead)) == 2)
     driver.until(lambda: sum(progress.bad_records for progress in driver.progress(query)) == 2)
+    driver.until(lambda: len(kafka.consume(target)) == 2)
     assert driver.stop(query).error is None
     assert [value for _, value in kafka.consume(target)] == ['{"id":1,"name":null}', '{"id":2,"name":null}']
     letters = _letters(kafka, dead)

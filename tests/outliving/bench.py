@@ -21,7 +21,7 @@ from headrace.engine.kubernetes.kept import KeptPod
 from headrace.engine.pool_properties import CHECKPOINTS, EXECUTORS, MASTER
 from headrace.runtime.ports import free_port
 from tests.driver.kubelet import Kubelet
-from tests.unit.engine.conftest import Bench
+from tests.unit.engine.conftest import Bench, whole_lines
 from tests.unit.engine.kubernetes_api import StandInApi
 
 DRIVER = Path(__file__).with_name("driver.py")
@@ -93,7 +93,7 @@ class OutlivingBench(Bench):
     def batches(self, query_id: str) -> int:
         """The batches that a query has finished."""
         file = self.folder / f"batches-{query_id}"
-        return len(file.read_text().splitlines()) if file.exists() else 0
+        return len(whole_lines(file)) if file.exists() else 0
 
     async def until_batches(self, query_id: str, more: int = 3) -> None:
         """Wait for some more batches."""
@@ -101,7 +101,7 @@ class OutlivingBench(Bench):
         await self.until(lambda: self.batches(query_id) >= before + more)
 
     def assert_each_batch_once(self, query_id: str) -> None:
-        lines = (self.folder / f"batches-{query_id}").read_text().split()
+        lines = whole_lines(self.folder / f"batches-{query_id}")
         assert [int(line) for line in lines] == list(range(len(lines)))
 
     def kill_drivers(self) -> None:

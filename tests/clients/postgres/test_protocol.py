@@ -17,6 +17,7 @@ import pytest
 from psycopg import pq
 
 from harness.authority import Authority
+from harness.patience import PATIENCE_S
 from headrace.core.errors import UserError
 from headrace.core.settings import Settings
 from headrace.server.connections import HEADER_TIMEOUT_S
@@ -25,7 +26,6 @@ from headrace.server.postgres.door import check_listener, is_loopback
 from tests.clients.postgres.served import PASSWORD, TOKEN, VIEW, Endpoint, Served, serving
 
 STARTUP = {"user": "admin", "database": "shop"}
-PATIENCE_S = 30.0
 
 
 def startup(parameters: dict[str, str], version: int = messages.PROTOCOL_VERSION) -> bytes:

@@ -45,13 +45,19 @@ def failure_text(uris: str, tls_disabled: str) -> str:
     return caught.value.text().replace(uris, "ADDRESS")
 
 
+@pytest.fixture
+def closed() -> Iterator[str]:
+    """An address at which nothing listens. Its port is bound, so that no other server takes it."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{unused.getsockname()[1]}"
+
+
 def test_the_step_that_fails_is_named_soon(
-    web_server: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    web_server: str, closed: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # librdkafka allows five minutes.
     monkeypatch.setattr(connection, "REQUEST_TIMEOUT_S", min(PATIENCE_S, 300))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        closed = f"127.0.0.1:{free.getsockname()[1]}"
     unknown = "no-such-host.invalid:9092"
     expected = {
         (

@@ -56,6 +56,11 @@ def plan(entity: str, *, sink: str = "entity", view: str = "", bounded: bool = F
     return SparkPlan(steps=[read, write], outputs=["s2"], bounded=bounded)
 
 
+def whole_lines(file: Path) -> list[str]:
+    """Return the lines of a file that another process writes, without the one that is half written."""
+    return file.read_text().rpartition("\n")[0].splitlines()
+
+
 class Bench:
     """A data directory, and the engines that run over it one after the other."""
 
@@ -161,7 +166,7 @@ class Bench:
         """Return the messages to the fake drivers."""
         if not self.journal_file.exists():
             return []
-        lines = [json.loads(line) for line in self.journal_file.read_text().splitlines()]
+        lines = [json.loads(line) for line in whole_lines(self.journal_file)]
         return [line for line in lines if line["type"] == kind and query_id in (None, line.get("id"))]
 
     def end_silence(self) -> None:

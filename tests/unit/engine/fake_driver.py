@@ -109,10 +109,13 @@ class FakeDriver:
         if what == "races" and generation == 1:
             # It failed while StopQuery was on its way: its own end comes first, the answer late.
             self.send("query_ended", query_id=query, generation=1, error=f"a {what} error", domain="external")
-            late = {"query_id": query, "generation": 0}
-            threading.Timer(0.3, self.send, ("query_ended",), late).start()
+            threading.Timer(0.3, self.answer_late, (query,)).start()
             return
         self.send("query_ended", query_id=query, generation=generation)
+
+    def answer_late(self, query: str) -> None:
+        self.send("query_ended", query_id=query, generation=0)
+        self.note(type="late", id=query)
 
     def start(self, message: Message) -> None:
         [what], query = message["plan"]["steps"][0]["entity"], message["query_id"]

@@ -151,9 +151,11 @@ async def test_a_token_is_valid_once_and_for_its_driver(port: DriverPort, tmp_pa
 async def test_who_sends_nothing_is_disconnected(port: DriverPort, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_port, "HANDSHAKE_TIMEOUT_S", 0.05)
     assert await is_refused(port, b"", tls=False)
-    assert await is_refused(port, b"")
-    # Slowly, a byte of the header.
-    assert await is_refused(port, b"\0")
+    # Nothing, and slowly: a byte of the header.
+    for data in (b"", b"\0"):
+        # On a busy machine, the time is over before TLS is established.
+        with suppress(ConnectionError, ssl.SSLError):
+            assert await is_refused(port, data)
 
 
 async def test_strangers_are_limited_and_drivers_are_not(

@@ -175,7 +175,9 @@ async def test_a_late_answer_to_a_stop_does_not_end_the_next_run(bench: Bench) -
     bench.catalog.request_restart(query)
     bench.engine.wake()
     await bench.until(lambda: len(bench.journal("start", query)) == 2)
-    await asyncio.sleep(0.5)
+    await bench.until_state(query, S.RUNNING)
+    await bench.until(lambda: bench.journal("late", query))
+    await asyncio.sleep(0.2)
     assert bench.stored_query(query).actual_state is S.RUNNING
     assert [line["generation"] for line in bench.journal("start", query)] == [1, 2]
 

@@ -71,10 +71,10 @@ async def test_a_request_that_does_not_arrive_is_given_up(
 async def test_a_second_half_request_on_a_good_connection_is_given_up_too(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEADER_TIMEOUT_S", 0.3)
     whole = b"GET /v2/version HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer good-token\r\n\r\n"
     async with half_sent(address, 1, whole) as (half,):
         assert b"200 OK" in await half[0].readline()
+        monkeypatch.setattr(connections, "HEADER_TIMEOUT_S", 0.3)
         half[1].write(b"GET /v2")
         async with asyncio.timeout(PATIENCE_S):
             assert b"HTTP" not in await half[0].read()
