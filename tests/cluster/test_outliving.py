@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.folders import logs_below
 from harness.kafka import KafkaClient
 from harness.outliving import OutlivingServer
 from harness.patience import until
@@ -70,7 +71,7 @@ def test_the_next_server_takes_the_driver_over_and_each_window_is_written_once(
         door.execute("USE DATABASE faults;")
         folder = server.driver_folder()
         token = folder.token
-        texts = [path.read_text(errors="replace") for path in data.rglob("*.log")]
+        texts = [path.read_text(errors="replace") for path in logs_below(data)]
         assert not any(token in text for text in texts)
         assert not any(token in str(each.info["cmdline"]) for each in psutil.process_iter(["cmdline"]))
 
