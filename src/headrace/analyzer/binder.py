@@ -6,7 +6,7 @@ allows beyond names and types is in `checks.CHECKS`, which run on the finished p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import cast
@@ -21,19 +21,23 @@ from headrace.analyzer.correlated import Inner, is_correlated, lateral, whole_ag
 from headrace.analyzer.correlated import value as value_of_row
 from headrace.analyzer.expression_binder import ExpressionBinder, field_of, refuse_aggregates, struct_fields
 from headrace.analyzer.expressions import (
-    Call,
     ColumnReference,
     Expression,
     FieldAccess,
     aggregates,
-    children,
     conjuncts,
     references,
 )
 from headrace.analyzer.functions import is_aggregate, is_built_in
 from headrace.analyzer.grouping_sets import grouping_sets, of_snapshot, of_stream
 from headrace.analyzer.invocation import conjunction
-from headrace.analyzer.joins import is_outer_unnest, pending, refuse_outer_in_list, resolved
+from headrace.analyzer.joins import (
+    is_outer_unnest,
+    pending,
+    refuse_outer_in_list,
+    resolved,
+    with_subqueries_in_where,
+)
 from headrace.analyzer.logical import (
     Aggregate,
     Filter,
@@ -50,8 +54,17 @@ from headrace.analyzer.logical import (
     Unnest,
     walk,
 )
-from headrace.analyzer.membership import Asked, Membership, answerable, answered, joined, split
-from headrace.analyzer.ordering import in_order_of_arrival, ordered, output_column, position
+from headrace.analyzer.membership import (
+    Asked,
+    Membership,
+    answered,
+    joined,
+    membership,
+    refuse_without_source,
+    split,
+    unknown_is_false,
+)
+from headrace.analyzer.ordering import in_order_of_arrival, ordered, output_column, position, sort_keys
 from headrace.analyzer.over_aggregates import over_aggregates
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.qualify import outer_select
@@ -59,6 +72,7 @@ from headrace.analyzer.scope import Scope
 from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.source_properties import query_properties
 from headrace.analyzer.sources import SourceBinder, bind_unnest, is_snapshot, refuse_tables, renamed
+from headrace.analyzer.subquery_values import ASKED, SCALAR, Value, divided, over_groups, reads_value
 from headrace.analyzer.top_n import first_rows, without_unread_ranks
 from headrace.analyzer.views import has_end, inlined, names_streams
 from headrace.catalog.objects import FunctionKind, Relation
@@ -75,10 +89,6 @@ from headrace.sql.limits import COLUMNS_MAX, too_many_columns
 
 SUBQUERY_DEPTH_MAX = 32
 SOURCES_MAX = 100
-SCALAR = f"{PREFIX}value_"
-"""How the alias of a subquery that is a value begins."""
-OF_ROW = f"{SCALAR}of_row_"
-"""How the alias of a subquery begins that is a value of each row: it is correlated."""
 
 
 def bind(select: Select, context: BindingContext, *, continuous: bool = False) -> LogicalPlan:
@@ -170,12 +180,13 @@ class SelectBinder:
     def __init__(
         self, node: exp.Select, context: BindingContext, known: Mapping[str, LogicalNode], depth: int
     ) -> None:
-        self._node = node
+        self._node = with_subqueries_in_where(node)
         self._context = context
         self._known = known
         self._depth = depth
         self._asked = 0
-        self._scalars: list[Callable[[LogicalNode], LogicalNode]] = []
+        self._values: list[Value] = []
+        self._unknown_is_false = set(unknown_is_false(self._node))
         self._of_laterals: list[Expression] = []
         self._bounded = False
         self._takes_values = True
@@ -195,7 +206,7 @@ class SelectBinder:
         """Return the rows of a subquery of WHERE that may name the `outer` sources, with as many columns as IN compares."""
         rows, outside = self._rows(outer)
         items = self._items()
-        rows = self._with_scalars(rows)
+        rows = self._with_values(rows)
         if not values:
             return Asked(rows, (), outside)
         _refuse_columns(_OF_IN, len(items), span_of(self._node), values)
@@ -221,7 +232,7 @@ class SelectBinder:
         self._bounded = is_snapshot(sources)
         named = frozenset(item.alias for item in self._node.expressions if isinstance(item, exp.Alias))
         scope = replace(self._scope, outer=reachable, aliases=named, database=self._context.session.database)
-        self._binder = ExpressionBinder(scope, self._scalar)
+        self._binder = ExpressionBinder(scope, self._value)
         where = self._node.args.get("where")
         if where is None and not self._of_laterals:
             return self._limited(resolved(sources, [])), []
@@ -239,26 +250,21 @@ class SelectBinder:
             sources = first_rows(sources, conditions)
         source = resolved(sources, conditions)
         # What needs no value filters first: fewer rows are joined with the values.
-        later = [
-            part for part in conditions if any(read.source.startswith(SCALAR) for read in references(part))
-        ]
+        later = [part for part in conditions if reads_value(part)]
         own = [part for part in conditions if part not in later]
         if own:
             source = Filter(source, bound[0] if [*conjuncts(bound[0])] == own else conjunction(own))
-        source = self._with_scalars(source)
+        source = self._with_values(source)
         if later:
             source = Filter(source, conjunction(later))
         for member in memberships:
-            source = joined(*self._asked_of(source, member))
+            source = self._joined(source, member)
         for node in mixed:
             source = self._filtered_by_answers(source, node, beyond)
         return self._limited(source), outside
 
     def _filtered_by_answers(self, source: LogicalNode, node: exp.Expr, beyond: set[str]) -> LogicalNode:
         """Return `source` where a condition is true that combines IN and EXISTS by OR."""
-        for member in answerable(node):
-            asked = self._asked_of(source, member)
-            source, self._binder.answers[member.node] = answered(*asked)
         condition = self._binder.condition(node, "WHERE")
         refuse_aggregates(condition, "WHERE", "Use HAVING.")
         if any(read.source in beyond for read in references(condition)):
@@ -268,60 +274,79 @@ class SelectBinder:
                 hint="Write a condition of its own for each, joined with AND.",
                 span=condition.span,
             )
-        return Filter(self._with_scalars(source), condition)
+        return Filter(self._with_values(source), condition)
 
-    def _asked_of(
-        self, source: LogicalNode, member: Membership
-    ) -> tuple[LogicalNode, Membership, list[Expression], Asked, str]:
-        """Return `source` and an IN or EXISTS over it: its operands, the rows of its subquery, and their alias."""
+    def _joined(self, source: LogicalNode, member: Membership) -> LogicalNode:
+        """Return the rows of `source` for which an IN or EXISTS is true."""
         self._asked += 1
+        number = self._asked
         operands = [self._binder.bind(operand) for operand in member.operands]
         for operand in operands:
             refuse_aggregates(operand, "WHERE", "Use HAVING.")
         if operands:
-            source = self._with_scalars(source)
-        query = member.query
-        binder = (
-            SelectBinder(query, self._context, self._known, self._depth + 1)
-            if isinstance(query, exp.Select)
-            else None
-        )
-        if binder is not None and not binder.is_grouped:
-            inner_rows = binder.asked(source.sources, values=len(operands))
-        else:
-            rows = Subquery(self._subquery(query), "asked")
-            columns = rows.schema.columns if operands else ()
-            if operands:
-                _refuse_columns(_OF_IN, len(columns), member.span, len(operands))
-            scope = Scope(rows.sources)
-            values = [scope.column(column.name, alias=None, span=None) for column in columns]
-            inner_rows = Asked(rows, values, ())
-        return source, member, operands, inner_rows, f"{PREFIX}asked_{self._asked}"
+            source = self._with_values(source)
+        inner = self._asked_rows(source.sources, member, len(operands))
+        return joined(source, member, operands, inner, f"{ASKED}{number}")
 
-    def _scalar(self, node: exp.Subquery) -> Expression:
-        """Return a subquery that is a value: one row for sure, joined with every row of this SELECT; or one that reads its columns."""
-        inner = self._inner(node, "a subquery as a value")
-        other = not isinstance(inner.rows, SingleRow) and is_snapshot(inner.rows) is not self._bounded
-        if not self._takes_values or other:
-            raise _no_scalar("in SELECT, WHERE and HAVING, of rows such as those of FROM", node)
+    def _asked_rows(self, outer: tuple[SourceColumns, ...], member: Membership, values: int) -> Asked:
+        """Return the subquery of an IN of so many values, or of an EXISTS."""
+        query = member.query
+        if isinstance(query, exp.Select):
+            binder = SelectBinder(query, self._context, self._known, self._depth + 1)
+            if not binder.is_grouped:
+                return binder.asked(outer, values=values)
+        rows = Subquery(self._subquery(query), "asked")
+        columns = rows.schema.columns if values else ()
+        if values:
+            _refuse_columns(_OF_IN, len(columns), member.span, values)
+        scope = Scope(rows.sources)
+        return Asked(rows, [scope.column(column.name, alias=None, span=None) for column in columns], ())
+
+    def _value(self, node: exp.Expr) -> Expression:
+        """Return a subquery as a value of the rows, or the groups, of this SELECT: a scalar, or the answer of IN or EXISTS."""
         self._asked += 1
+        number = self._asked
+        if not self._takes_values:
+            raise _no_value(
+                "in SELECT, WHERE and HAVING",
+                node,
+                "Select it AS a column, and ORDER BY the name of that column.",
+            )
+        member = membership(node, negated=id(node) not in self._unknown_is_false)
+        if member is None:
+            value = self._scalar(node, number)
+        else:
+            operands = [self._binder.bind(operand) for operand in member.operands]
+            inner = self._asked_rows(self._scope.sources, member, len(operands))
+            if is_snapshot(inner.rows) and not self._bounded:
+                refuse_without_source(inner.rows, member.span)
+            if self._bounded and not is_snapshot(inner.rows):
+                raise _no_value(_OF_ROWS, node)
+            value = Value(*answered(member, operands, inner, f"{ASKED}{number}"), operands)
+        self._values.append(value)
+        return replace(value.expression, span=span_of(node))
+
+    def _scalar(self, node: exp.Expr, number: int) -> Value:
+        """Return a subquery that has one row for sure, for all rows of this SELECT, or one row at most for each of them."""
+        inner = self._inner(node, "a subquery as a value")
+        if not isinstance(inner.rows, SingleRow) and is_snapshot(inner.rows) is not self._bounded:
+            raise _no_value(_OF_ROWS, node)
         _refuse_columns("a subquery that is a value", len(inner.items), span_of(node))
         if is_correlated(inner):
-            join, value = value_of_row(inner, f"{OF_ROW}{self._asked}")
-            self._scalars.append(join)
-            return replace(value, span=span_of(node))
+            return Value(*value_of_row(inner, f"{SCALAR}of_row_{number}"))
         query = whole_aggregate(inner)
         if query is None:
-            raise _no_scalar("where it is one aggregate, without GROUP BY and HAVING", node)
-        source = Subquery(query, f"{SCALAR}{self._asked}")
-        self._scalars.append(
-            lambda rows: (
-                SnapshotJoin(rows, source, None, JoinKind.CROSS)
-                if self._bounded
-                else RegularJoin(rows, source, (), ())
-            )
+            raise _no_value("where it is one aggregate, without GROUP BY and HAVING", node)
+        source = Subquery(query, f"{SCALAR}{number}")
+
+        def crossed(rows: LogicalNode) -> LogicalNode:
+            if self._bounded:
+                return SnapshotJoin(rows, source, None, JoinKind.CROSS)
+            return RegularJoin(rows, source, (), ())
+
+        return Value(
+            crossed, Scope(source.sources).column(query.items[0].name, alias=source.alias, span=None)
         )
-        return Scope(source.sources).column(query.items[0].name, alias=source.alias, span=span_of(node))
 
     def _inner(self, node: exp.Expr, name: str) -> Inner:
         """Return the bound parts of a subquery that may read columns of this SELECT. `name` is that of the form, for errors."""
@@ -358,7 +383,16 @@ class SelectBinder:
             )
         keys = tuple(self._group_key(element, items) for element in elements)
         condition = self._binder.condition(having.this, "HAVING") if having is not None else None
-        rows = self._with_scalars(rows)
+        parts = [*(item.expression for item in items), *([condition] if condition is not None else [])]
+        aggregated = [call for part in parts for call in aggregates(part)]
+        rows = self._with_values(rows, [*keys, *aggregated] if keys or aggregated else None)
+        if self._values:
+            raise UserError(
+                SqlState.FEATURE_NOT_SUPPORTED,
+                "a subquery that is a value or in LATERAL cannot combine its aggregates with a subquery",
+                hint="Select the aggregates here, and compute with the inner subquery in the outer query.",
+                span=self._values[0].expression.span or span,
+            )
         self._takes_values = False
         return Inner(
             self._node,
@@ -371,11 +405,15 @@ class SelectBinder:
             span,
         )
 
-    def _with_scalars(self, source: LogicalNode) -> LogicalNode:
-        """Return `source` with the values that expressions have requested since."""
-        for join in self._scalars:
-            source = join(source)
-        self._scalars = []
+    def _with_values(self, source: LogicalNode, readers: Sequence[Expression] | None = None) -> LogicalNode:
+        """Return `source` with the values that expressions have requested since: with `readers`, those that these read."""
+        first, self._values = divided(self._values, readers) if readers is not None else (self._values, [])
+        for value in first:
+            for operand in value.operands:
+                refuse_aggregates(
+                    operand, "IN here", "Use HAVING, or put the groups into a subquery of FROM."
+                )
+            source = value.join(source)
         return source
 
     def _lateral(self, bound: LogicalNode, join: exp.Join) -> LogicalNode:
@@ -540,44 +578,42 @@ class SelectBinder:
     def _projected(self, source: LogicalNode, items: tuple[Item, ...]) -> LogicalNode:
         distinct = self._node.args.get("distinct") is not None
         if distinct and not is_snapshot(source):
-            source = self._with_scalars(source)
+            source = self._with_values(source)
             return Aggregate(source, tuple(item.expression for item in items), items)
-        return Project(self._with_scalars(source), items, distinct=distinct)
+        return Project(self._with_values(source), items, distinct=distinct)
 
     def _grouped(self, source: LogicalNode, items: tuple[Item, ...]) -> LogicalNode | None:
         """Return the groups of `source`, filtered by HAVING; None for a query without GROUP BY and aggregates."""
         group = self._node.args.get("group")
         having = self._node.args.get("having")
-        if group is None and having is None and not any(aggregates(item.expression) for item in items):
+        operands = [operand for value in self._values for operand in value.operands]
+        selected = [*(item.expression for item in items), *operands]
+        if group is None and having is None and not any(aggregates(part) for part in selected):
             return None
         elements = group.expressions if group is not None else ()
         sets = grouping_sets(elements, lambda node: self._group_key(node, items))
-        keys = tuple(self._group_key(node, items) for node in elements) if sets is None else ()
+        keys = sets.keys if sets is not None else tuple(self._group_key(node, items) for node in elements)
         condition = self._binder.condition(having.this, "HAVING") if having is not None else None
-        source = self._with_scalars(source)
+        operands = [operand for value in self._values for operand in value.operands]
+        parts = [*selected, *operands, *([condition] if condition is not None else [])]
+        source = self._with_values(source, [*keys, *(call for part in parts for call in aggregates(part))])
+        order = (
+            sort_keys(self._node, items, lambda node: self._sort_expression(node, items))
+            if self._values
+            else ()
+        )
         if sets is not None:
             grouped = of_snapshot(sets, source) if is_snapshot(source) else of_stream(sets, source)
             source, keys, self._over_groups = grouped.rows, grouped.group_by, grouped.changed
             items = tuple(replace(item, expression=grouped.changed(item.expression)) for item in items)
             condition = grouped.changed(condition) if condition is not None else None
-        parts = [item.expression for item in items] + ([condition] if condition is not None else [])
-        values = tuple(dict.fromkeys(value for part in parts for value in _scalars_of(part)))
-        outside = "Put the groups into a subquery of FROM, and compare them in the outer query."
-        of_row = next((value for value in values if value.source.startswith(OF_ROW)), None)
-        if of_row is not None:
-            raise _no_value("GROUP BY and aggregates if it is correlated", of_row, outside)
-        if values and group is None:
-            raise _no_value(
-                "an aggregate of all rows", values[0], "Put the aggregate into a subquery of FROM."
-            )
-        if values and not self._bounded:
-            raise _no_value("GROUP BY in a continuous query", values[0], outside)
-        if values and sets is not None:
-            raise _no_value("GROUPING SETS", values[0], outside)
-        # The value of a subquery is the same for all rows: as a key it divides no group.
-        keys = (*keys, *values)
         native = sets.sets if sets is not None and is_snapshot(source) else None
-        output = Aggregate(source, keys, items, condition, native)
+        groups = Aggregate(source, keys, items, condition, native)
+        output: Project | Aggregate = groups
+        if self._values:
+            sorted_by = [key.expression for key in order]
+            output, self._over_groups = over_groups(groups, self._values, sorted_by, self._over_groups)
+            self._values = []
         return _distinct(output) if self._node.args.get("distinct") is not None else output
 
     def _group_key(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression:
@@ -593,9 +629,9 @@ class SelectBinder:
 
     def _sort_expression(self, node: exp.Expr, items: tuple[Item, ...]) -> Expression | None:
         """Return a key of ORDER BY that does not name an output column. With DISTINCT, its value must be that of an output column."""
-        bound = self._over_groups(self._binder.bind(node))
+        bound = self._binder.bind(node)
         if self._node.args.get("distinct") is None:
-            return bound
+            return self._over_groups(bound)
         item = next((item for item in items if item.expression == bound), None)
         return None if item is None else output_column(Schema((item.column,)), item.name, bound.span)
 
@@ -624,31 +660,20 @@ def _without(node: exp.Expr, items: list[Item]) -> list[Item]:
     return kept
 
 
-def _no_scalar(where: str, node: exp.Expr) -> UserError:
+_OF_ROWS = "in SELECT, WHERE and HAVING, of rows such as those of FROM"
+
+
+def _no_value(
+    where: str,
+    node: exp.Expr,
+    hint: str = "Join it in FROM. In WHERE, x IN (SELECT …) and EXISTS (SELECT …) are supported.",
+) -> UserError:
     return UserError(
         SqlState.FEATURE_NOT_SUPPORTED,
         f"a subquery is supported as a value {where}",
-        hint="Join it in FROM. In WHERE, x IN (SELECT …) and EXISTS (SELECT …) are supported.",
+        hint=hint,
         span=span_of(node),
     )
-
-
-def _no_value(place: str, value: ColumnReference, hint: str) -> UserError:
-    return UserError(
-        SqlState.FEATURE_NOT_SUPPORTED,
-        f"a subquery as a value cannot be combined with {place}",
-        hint=hint,
-        span=value.span,
-    )
-
-
-def _scalars_of(expression: Expression) -> list[ColumnReference]:
-    """Return the values of subqueries in an expression, outside of its aggregates."""
-    if isinstance(expression, Call) and expression.function.aggregate:
-        return []
-    if isinstance(expression, ColumnReference) and expression.source.startswith(SCALAR):
-        return [expression]
-    return [scalar for child in children(expression) for scalar in _scalars_of(child)]
 
 
 _OF_IN = "the subquery of IN"
@@ -664,7 +689,7 @@ def _refuse_columns(subquery: str, count: int, span: Span | None, expected: int 
         )
 
 
-def _distinct(groups: Aggregate) -> LogicalNode:
+def _distinct(groups: Project | Aggregate) -> LogicalNode:
     """Return the different rows of a grouped SELECT."""
     scope = Scope(Subquery(groups, "groups").sources)
     items = tuple(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Never
 
 from sqlglot import exp
 
@@ -87,14 +88,11 @@ _UNIT_MS = {
 
 
 class ExpressionBinder:
-    """Binds the expressions of one SELECT against the sources of its FROM; `scalar` binds a subquery that is a value.
+    """Binds the expressions of one SELECT against the sources of its FROM; `subquery` binds a subquery that is a value, IN and EXISTS."""
 
-    `answers` are the values of the IN and EXISTS that conditions have been prepared for, by the identities of their nodes.
-    """
-
-    def __init__(self, scope: Scope, scalar: Callable[[exp.Subquery], Expression] | None = None) -> None:
+    def __init__(self, scope: Scope, subquery: Callable[[exp.Expr], Expression] | None = None) -> None:
         self._scope = scope
-        self.answers: dict[int, Expression] = {}
+        self._subquery = subquery or _refused_subquery
         self._special = Special(scope, self.bind)
         self._branches: dict[type[exp.Expr], Callable[..., Expression]] = {
             exp.Column: self._column,
@@ -124,7 +122,7 @@ class ExpressionBinder:
             exp.Window: lambda node: bind_over(node, self.bind, self.condition),
             exp.Filter: self._filter,
             exp.Exists: self._subquery,
-            exp.Subquery: scalar or self._subquery,
+            exp.Subquery: self._subquery,
             JsonCall: lambda node: bind_json(node, self.bind),
             exp.Extract: self._special.extract,
             exp.Trim: self._special.trim,
@@ -458,21 +456,17 @@ class ExpressionBinder:
 
         return with_filter(bound)
 
-    def _subquery(self, node: exp.Expr) -> Expression:
-        if id(node) in self.answers:
-            return self.answers[id(node)]
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "a subquery is not supported here",
-            hint=(
-                "FROM supports (SELECT …). WHERE supports x IN (SELECT …), EXISTS (SELECT …) and NOT of "
-                "these, combined with AND and OR."
-            ),
-            span=span_of(node),
-        )
-
     def _operator(self, name: str, arguments: list[Expression], node: exp.Expr) -> Expression:
         return call(OPERATORS_BY_NAME[name], arguments, span=span_of(node))
+
+
+def _refused_subquery(node: exp.Expr) -> Never:
+    raise UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        "a subquery is not supported here",
+        hint="FROM, SELECT, WHERE, HAVING and ON of inner joins support subqueries. In an outer join, filter a side in a subquery of FROM.",
+        span=span_of(node),
+    )
 
 
 def refuse_aggregates(expression: Expression, clause: str, hint: str | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from sqlglot import exp
 
@@ -149,6 +150,37 @@ def refuse_outer_in_list(before: Sequence[exp.Join], node: exp.Join) -> None:
             span_of(node),
             "Write the list as JOIN … ON, or put a part of FROM into a subquery.",
         )
+
+
+def with_subqueries_in_where(node: exp.Select) -> exp.Select:
+    """Return a SELECT with the conditions of ON that contain a subquery in WHERE, which is the same for inner joins."""
+
+    def movable(joins: Sequence[exp.Join]) -> list[tuple[exp.Join, list[exp.Expr]]]:
+        result: list[tuple[exp.Join, list[exp.Expr]]] = []
+        for place, join in enumerate(joins):
+            on = join.args.get("on")
+            outer = join.side or any(later.side in ("RIGHT", "FULL") for later in joins[place + 1 :])
+            if on is not None and not outer and on.find(exp.Query) is not None:
+                on = on.unnest()
+                result.append((join, list(on.flatten()) if isinstance(on, exp.And) else [on]))
+        return result
+
+    if not movable(node.args.get("joins") or []):
+        return node
+    node = node.copy()
+    where = node.args.get("where")
+    conditions = [where.this] if where is not None else []
+    for join, parts in movable(node.args["joins"]):
+        conditions.extend(part for part in parts if part.find(exp.Query) is not None)
+        rest = [part for part in parts if part.find(exp.Query) is None]
+        join.set("on", reduce(_both, rest) if rest else None)
+        join.set("kind", join.kind if rest else "CROSS")
+    node.set("where", exp.Where(this=reduce(_both, conditions)))
+    return node
+
+
+def _both(left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    return exp.And(this=left, expression=right)
 
 
 def _kind(node: exp.Join) -> JoinKind:

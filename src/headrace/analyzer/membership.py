@@ -1,11 +1,12 @@
-"""`x IN (SELECT …)`, `EXISTS (SELECT …)` and their negations, as conditions of WHERE: semi and anti joins."""
+"""`x IN (SELECT …)` and `EXISTS (SELECT …)`: semi and anti joins as conditions of WHERE, and else columns of a left join."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import Never
 
 from sqlglot import exp
 
@@ -66,7 +67,7 @@ def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership], list[e
             left.extend((bare.expression, bare.this))
             continue
         negated = isinstance(bare, exp.Not)
-        member = _membership(bare.this.unnest() if negated else bare, negated)
+        member = membership(bare.this.unnest() if negated else bare, negated)
         if member is not None:
             memberships.append(replace(member, span=span_of(bare)))
         elif any(True for _ in answerable(bare)):
@@ -76,7 +77,8 @@ def split(condition: exp.Expr) -> tuple[list[exp.Expr], list[Membership], list[e
     return plain, memberships, mixed
 
 
-def _membership(node: exp.Expr, negated: bool) -> Membership | None:
+def membership(node: exp.Expr, negated: bool) -> Membership | None:
+    """Return the condition on a subquery that a node is, None if it is none."""
     query = node.this if isinstance(node, exp.Exists) else node.args.get("query")
     if query is None or not isinstance(node, exp.Exists | exp.In):
         return None
@@ -94,8 +96,16 @@ def answerable(condition: exp.Expr, negated: bool = False) -> Iterator[Membershi
         yield from answerable(bare.expression, negated)
     elif isinstance(bare, exp.Not):
         yield from answerable(bare.this, negated=True)
-    elif (member := _membership(bare, negated)) is not None:
+    elif (member := membership(bare, negated)) is not None:
         yield member
+
+
+def unknown_is_false(node: exp.Expr) -> Iterator[int]:
+    """Yield the identities of each IN of a query that may count as false where it is unknown: in WHERE, HAVING, and WHEN of CASE."""
+    for clause in node.find_all(exp.Where, exp.Having, exp.If):
+        if isinstance(clause.parent, exp.Case) and clause.parent.this is not None:
+            continue
+        yield from (member.node for member in answerable(clause.this) if not member.negated)
 
 
 @dataclass(frozen=True)
@@ -123,18 +133,23 @@ def joined(
         conditions = [*(equal(*pair) for pair in compared), *(equality(*pair) for pair in others), *rest]
         return SnapshotJoin(left, right, conjunction(conditions) if conditions else None, kind)
     if any(views):
-        refuse_tables(right)
-        raise UserError(
-            SqlState.FEATURE_NOT_SUPPORTED,
-            "a continuous query does not support a subquery without a source",
-            hint="Write x IN (value, …).",
-            span=member.span,
-        )
+        refuse_without_source(right, member.span)
     condition = conjunction(rest) if rest else None
     result = left
     for rows, keys in _matches(member, right, compared, others):
         result = _keyed(result, rows, keys, kind, condition)
     return result
+
+
+def refuse_without_source(rows: LogicalNode, span: Span | None) -> Never:
+    """Raise 0A000 for a subquery of a continuous query whose rows do not come from streams and changelogs."""
+    refuse_tables(rows)
+    raise UserError(
+        SqlState.FEATURE_NOT_SUPPORTED,
+        "a continuous query does not support a subquery without a source",
+        hint="Write x IN (value, …).",
+        span=span,
+    )
 
 
 _ANSWER = "answer"
@@ -144,33 +159,43 @@ _MATCHES_MAX = 9
 
 
 def answered(
-    left: LogicalNode, member: Membership, operands: Sequence[Expression], inner: Asked, name: str
-) -> tuple[LogicalNode, Expression]:
-    """Return the rows of `left` beside answers, and the condition that the answer is yes. Arguments as of `joined`.
+    member: Membership, operands: Sequence[Expression], inner: Asked, name: str
+) -> tuple[Callable[[LogicalNode], LogicalNode], Expression]:
+    """Return how to join rows with the answers, and the answer as an expression. Arguments as of `joined`.
 
-    An IN that is unknown counts as false, which is the same in WHERE unless it is negated: then the condition is NULL.
+    An IN that is unknown is NULL if it is `negated`, and counts as false otherwise, which is the same in WHERE and requires one join.
     """
     right, compared, others, rest = _right(inner, operands, name, member.span)
     if rest:
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
-            "IN and EXISTS under OR compare columns of both queries by equality only",
-            hint="Combine it with the other conditions by AND.",
+            "IN and EXISTS as values and under OR compare columns of both queries by equality only",
+            hint="In WHERE, combine it with the other conditions by AND. For a value, write a UNION ALL of the rows with it and of those "
+            "without it in WHERE.",
             span=rest[0].span or member.span,
         )
-    answers: list[Expression] = []
-    for number, (rows, keys) in enumerate(_matches(member, right, compared, others), 1):
-        alias = name if number == 1 else f"{name}_{number}"
-        left = _beside_answer(left, rows, keys, alias, right.span)
-        answer = ColumnReference(source=alias, column=_ANSWER, type=BOOLEAN, nullable=True, span=member.span)
-        answers.append(call(OPERATORS_BY_NAME["IS TRUE"], [answer], span=member.span))
-    result, *unknown = answers
+    matches = [
+        (rows, keys, name if number == 1 else f"{name}_{number}")
+        for number, (rows, keys) in enumerate(_matches(member, right, compared, others), 1)
+    ]
+
+    def beside(left: LogicalNode) -> LogicalNode:
+        for rows, keys, alias in matches:
+            left = _beside_answer(left, rows, keys, alias, right.span)
+        return left
+
+    answers = [
+        ColumnReference(source=alias, column=_ANSWER, type=BOOLEAN, nullable=True, span=member.span)
+        for *_, alias in matches
+    ]
+    result: Expression
+    result, *unknown = (call(OPERATORS_BY_NAME["IS TRUE"], [answer], span=member.span) for answer in answers)
     if unknown:
         null = as_type(Literal(type=NULL, text=None), BOOLEAN)
         any_unknown = _disjunction(unknown, member.span)
         unknown_as_null = call(OPERATORS_BY_NAME["AND"], [any_unknown, null], span=member.span)
         result = _disjunction([result, unknown_as_null], member.span)
-    return left, result
+    return beside, result
 
 
 def _beside_answer(

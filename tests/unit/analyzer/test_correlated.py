@@ -132,8 +132,8 @@ REFUSED = [
     (f"SELECT tailnum, (SELECT MAX(delay), 1 {BY_TAIL}) AS d FROM planes p", "42601", None),
     (
         f"SELECT maker, (SELECT COUNT(*) {BY_TAIL}) AS e FROM planes p GROUP BY maker",
-        "0A000",
-        "FROM",
+        "42803",
+        "Add tailnum to GROUP BY",
     ),
     (f"SELECT tailnum FROM planes p ORDER BY (SELECT MAX(delay) {BY_TAIL}) LIMIT 3", "0A000", None),
     (
