@@ -106,6 +106,28 @@ CASES = {
         "SELECT p.tailnum, carrier AS c, COUNT(*) AS n FROM planes p JOIN flights f ON f.tailnum = p.tailnum GROUP BY p.tailnum, carrier "
         "HAVING COUNT(*) > 1",
     ),
+    "lateral_distinct": (
+        f"SELECT p.tailnum, l.c, l.x FROM planes p LEFT JOIN LATERAL (SELECT DISTINCT carrier AS c, delay > 2 AS x {_BY_TAIL}) l ON TRUE",
+        "SELECT DISTINCT p.tailnum, carrier AS c, delay > 2 AS x FROM planes p LEFT JOIN flights f ON f.tailnum = p.tailnum",
+    ),
+    "lateral_union": (
+        f"SELECT p.tailnum, l.c, l.d FROM planes p, LATERAL (SELECT carrier AS c, distance AS d {_BY_TAIL} UNION ALL (SELECT maker, "
+        f"seats + 0.5 FROM planes q WHERE p.tailnum = q.tailnum) UNION ALL SELECT MAX(carrier), COUNT(*) {_BY_TAIL} GROUP BY f.tailnum) l",
+        "SELECT p.tailnum, c, d FROM planes p JOIN (SELECT tailnum, carrier AS c, distance AS d FROM flights UNION ALL SELECT tailnum, "
+        "maker, seats + 0.5 FROM planes UNION ALL SELECT tailnum, MAX(carrier), COUNT(*) FROM flights GROUP BY tailnum) l USING (tailnum)",
+    ),
+    "lateral_intersect": (
+        f"SELECT p.tailnum, l.c FROM planes p, LATERAL (SELECT carrier AS c {_BY_TAIL} AND delay > 1 INTERSECT SELECT carrier {_BY_TAIL} "
+        f"AND distance > 1 EXCEPT ALL SELECT carrier {_BY_TAIL} AND delay > 3) l",
+        "SELECT p.tailnum, c FROM planes p JOIN (SELECT tailnum, carrier AS c FROM flights WHERE delay > 1 INTERSECT SELECT tailnum, "
+        "carrier FROM flights WHERE distance > 1 EXCEPT ALL SELECT tailnum, carrier FROM flights WHERE delay > 3) l USING (tailnum)",
+    ),
+    "lateral_pivot": (
+        "SELECT tailnum, l.name, l.x FROM planes, LATERAL (SELECT 'seats' AS name, seats + 0.5 AS x UNION ALL SELECT 'built', built "
+        "UNION ALL SELECT maker, CAST(NULL AS INTEGER)) l",
+        "SELECT tailnum, 'seats' AS name, seats + 0.5 AS x FROM planes UNION ALL SELECT tailnum, 'built', built FROM planes "
+        "UNION ALL SELECT tailnum, maker, NULL FROM planes",
+    ),
     "lateral_columns": (
         "SELECT tailnum, b.y FROM planes, LATERAL (SELECT seats * 2 AS x WHERE seats > 1) a, LATERAL (SELECT a.x + built AS y, 1 AS z) b",
         "SELECT tailnum, seats * 2 + built AS y FROM planes WHERE seats > 1",

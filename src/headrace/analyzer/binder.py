@@ -17,7 +17,7 @@ from headrace.analyzer.catalog_view import BindingContext
 from headrace.analyzer.changelogs import converted
 from headrace.analyzer.checks import CHECKS
 from headrace.analyzer.coercion import as_type
-from headrace.analyzer.correlated import Inner, is_correlated, lateral, whole_aggregate
+from headrace.analyzer.correlated import Inner, InnerSet, is_correlated, lateral, whole_aggregate
 from headrace.analyzer.correlated import value as value_of_row
 from headrace.analyzer.expression_binder import ExpressionBinder, field_of, refuse_aggregates, struct_fields
 from headrace.analyzer.expressions import (
@@ -328,7 +328,7 @@ class SelectBinder:
 
     def _scalar(self, node: exp.Expr, number: int) -> Value:
         """Return a subquery that has one row for sure, for all rows of this SELECT, or one row at most for each of them."""
-        inner = self._inner(node, "a subquery as a value")
+        inner = self._inner(node, node.this, "a subquery as a value")
         if not isinstance(inner.rows, SingleRow) and is_snapshot(inner.rows) is not self._bounded:
             raise _no_value(_OF_ROWS, node)
         _refuse_columns("a subquery that is a value", len(inner.items), span_of(node))
@@ -348,17 +348,15 @@ class SelectBinder:
             crossed, Scope(source.sources).column(query.items[0].name, alias=source.alias, span=None)
         )
 
-    def _inner(self, node: exp.Expr, name: str) -> Inner:
-        """Return the bound parts of a subquery that may read columns of this SELECT. `name` is that of the form, for errors."""
-        query = node.this
-        words = {"distinct": "DISTINCT", "qualify": "QUALIFY"}
-        refused = [word for clause, word in words.items() if query.args.get(clause) is not None]
-        if not isinstance(query, exp.Select):
-            refused = ["UNION, INTERSECT, EXCEPT or VALUES"]
-        if refused:
+    def _inner(self, node: exp.Expr, query: exp.Expr, name: str) -> Inner:
+        """Return the bound parts of a subquery that may read columns of this SELECT. `name` is that of the form, for errors at `node`."""
+        refused = "QUALIFY" if query.args.get("qualify") is not None else None
+        if query.args.get("distinct") is not None and query.args.get("group") is not None:
+            refused = "DISTINCT and GROUP BY"
+        if not isinstance(query, exp.Select) or refused is not None:
             raise UserError(
                 SqlState.FEATURE_NOT_SUPPORTED,
-                f"{name} cannot be a query with {refused[0]}",
+                f"{name} cannot be a query with {refused or 'UNION, INTERSECT, EXCEPT or VALUES'}",
                 hint="Put that query into the FROM of the subquery.",
                 span=span_of(node),
             )
@@ -366,6 +364,17 @@ class SelectBinder:
         return SelectBinder(query, self._context, known, self._depth + 1).inner(
             self._scope.sources, span_of(node)
         )
+
+    def _inner_set(self, node: exp.Expr, query: exp.Expr) -> Inner | InnerSet:
+        """Return the bound parts of a LATERAL subquery, which may combine several SELECTs."""
+        clauses = ("order", "limit", "offset", "with_")
+        plain = not any(query.args.get(clause) is not None for clause in clauses)
+        if isinstance(query, exp.Subquery) and plain:
+            return self._inner_set(node, query.this)
+        if isinstance(query, exp.SetOperation) and plain:
+            left, right = (self._inner_set(node, side) for side in (query.this, query.expression))
+            return InnerSet(query, left, right, span_of(node))
+        return self._inner(node, query, "a LATERAL subquery")
 
     def inner(self, outer: tuple[SourceColumns, ...], span: Span | None) -> Inner:
         """Return the bound parts of this SELECT, which may name the `outer` sources."""
@@ -385,6 +394,8 @@ class SelectBinder:
         condition = self._binder.condition(having.this, "HAVING") if having is not None else None
         parts = [*(item.expression for item in items), *([condition] if condition is not None else [])]
         aggregated = [call for part in parts for call in aggregates(part)]
+        if self._node.args.get("distinct") is not None and not aggregated:
+            keys = tuple(dict.fromkeys(item.expression for item in items))
         rows = self._with_values(rows, [*keys, *aggregated] if keys or aggregated else None)
         if self._values:
             raise UserError(
@@ -419,7 +430,7 @@ class SelectBinder:
     def _lateral(self, bound: LogicalNode, join: exp.Join) -> LogicalNode:
         """Return the sources so far beside a LATERAL subquery."""
         self._asked += 1
-        inner = self._inner(join.this, "a LATERAL subquery")
+        inner = self._inner_set(join.this, join.this.this)
         bound, conditions = lateral(bound, inner, join, f"{PREFIX}lateral_{self._asked}")
         self._of_laterals.extend(conditions)
         return bound

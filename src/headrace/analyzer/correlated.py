@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from headrace.analyzer.coercion import as_type, same_type
+from headrace.analyzer.coercion import as_type, same_type, unify
 from headrace.analyzer.expressions import (
     Call,
     ColumnReference,
@@ -50,6 +50,7 @@ from headrace.analyzer.membership import Columns, Pair, sides
 from headrace.analyzer.ordering import counted_rows, sort_keys
 from headrace.analyzer.over import ONE
 from headrace.analyzer.scope import UNNAMED
+from headrace.analyzer.set_operations import set_operation
 from headrace.analyzer.sources import is_snapshot
 from headrace.analyzer.top_n import without_unread_ranks
 from headrace.analyzer.traits import place_of, traits
@@ -79,6 +80,21 @@ class Inner:
     having: Expression | None
     sort: Callable[[exp.Expr], Expression | None]
     span: Span | None
+
+
+@dataclass(frozen=True)
+class InnerSet:
+    """The two sides of UNION, INTERSECT or EXCEPT in a LATERAL subquery."""
+
+    node: exp.SetOperation
+    left: Inner | InnerSet
+    right: Inner | InnerSet
+    span: Span | None
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The SELECT list that names the columns."""
+        return self.left.items
 
 
 @dataclass(frozen=True)
@@ -150,7 +166,7 @@ def value(inner: Inner, alias: str) -> tuple[Callable[[LogicalNode], LogicalNode
 
 
 def lateral(
-    left: LogicalNode, inner: Inner, join: exp.Join, hidden: str
+    left: LogicalNode, inner: Inner | InnerSet, join: exp.Join, hidden: str
 ) -> tuple[LogicalNode, list[Expression]]:
     """Return `left` beside a LATERAL subquery, and conditions on the result. The alias `hidden` is free.
 
@@ -160,7 +176,7 @@ def lateral(
     table = join.this.args.get("alias")
     alias = table.name if table is not None else f"{UNNAMED}{hidden.removeprefix(PREFIX)}"
     names = _names(inner, table.columns if table is not None else [])
-    if isinstance(inner.rows, SingleRow):
+    if isinstance(inner, Inner) and isinstance(inner.rows, SingleRow):
         items = _expressions(inner)
         if inner.outside and outer:
             raise _refused(
@@ -168,7 +184,10 @@ def lateral(
                 inner.outside[0].span,
                 "Write CASE WHEN condition THEN value END.",
             )
-        return _computed_columns(left, items, names, alias, inner.span), list(inner.outside)
+        return _computed_columns(left, [items], names, alias, inner.span), list(inner.outside)
+    alternatives = _without_from(inner)
+    if alternatives is not None:
+        return _computed_columns(left, alternatives, names, alias, inner.span), []
     rows = _beside(inner, hidden)
     if outer and rows.mixed is not None:
         raise _refused(
@@ -185,7 +204,7 @@ def lateral(
         replace(item, expression=_nullable(item.expression, hidden)) if rows.always else item
         for item in rows.items
     )
-    return _computed_columns(beside, items, names, alias, inner.span), []
+    return _computed_columns(beside, [items], names, alias, inner.span), []
 
 
 def _is_left(join: exp.Join) -> bool:
@@ -207,7 +226,7 @@ def _is_left(join: exp.Join) -> bool:
     return bool(join.side == "LEFT")
 
 
-def _names(inner: Inner, columns: Sequence[exp.Expr]) -> list[str]:
+def _names(inner: Inner | InnerSet, columns: Sequence[exp.Expr]) -> list[str]:
     names = [column.name for column in columns] or [item.name for item in inner.items]
     if len(names) != len(inner.items):
         raise UserError(
@@ -270,8 +289,41 @@ def _nullable(expression: Expression, alias: str) -> Expression:
     return transform(expression, change)
 
 
-def _beside(inner: Inner, alias: str) -> Beside:
+def _combined(inner: InnerSet, alias: str) -> Beside:
+    """Return UNION, INTERSECT or EXCEPT as a join: that of the rows of both sides with the columns that they compare."""
+    sides = [_beside(side, alias) for side in (inner.left, inner.right)]
+    compared = [dict(side.keys) for side in sides]
+    if compared[0].keys() != compared[1].keys() or any(
+        side.condition is not None or side.mixed is not None or side.always or len(keys) < len(side.keys)
+        for side, keys in zip(sides, compared, strict=True)
+    ):
+        raise _refused(
+            "UNION, INTERSECT and EXCEPT in a LATERAL subquery require that both sides compare the same outer values, by equality only",
+            inner.span,
+            "Write WHERE b.x = a.x in both sides, and aggregates with GROUP BY. Or write a UNION ALL of two SELECTs with LATERAL.",
+        )
+
+    same_columns = len(inner.left.items) == len(inner.right.items)
+
+    def rows(side: Beside, keys: dict[Expression, Expression]) -> LogicalNode:
+        hidden = [Item(f"{PREFIX}key_{n}", keys[ours]) for n, ours in enumerate(compared[0], 1)]
+        # An error of different numbers of columns does not count those that the text does not have.
+        return Project(side.right, (*side.items, *(hidden if same_columns else [])))
+
+    result = set_operation(inner.node, *map(rows, sides, compared))
+    right = Subquery(result, alias, inner.span)
+
+    def column(name: str) -> ColumnReference:
+        return _column(right.schema, alias, name, inner.span)
+
+    keys = tuple((ours, column(f"{PREFIX}key_{n}")) for n, ours in enumerate(compared[0], 1))
+    return Beside(right, keys, tuple(Item(item.name, column(item.name)) for item in inner.items))
+
+
+def _beside(inner: Inner | InnerSet, alias: str) -> Beside:
     """Return a subquery with FROM as a join; `alias` is that of its rows."""
+    if isinstance(inner, InnerSet):
+        return _combined(inner, alias)
     _refuse_clauses(inner)
     own = {source.alias for source in inner.rows.sources}
     pairs: list[Pair] = []
@@ -286,15 +338,15 @@ def _beside(inner: Inner, alias: str) -> Beside:
     limited = any(inner.node.args.get(word) is not None for word in ("order", "limit", "offset"))
     if rest and (counts or limited):
         raise _refused(
-            "a correlated subquery with an aggregate or LIMIT is compared with the outer query by equality only",
+            "a correlated subquery with an aggregate, DISTINCT or LIMIT is compared with the outer query by equality only",
             rest[0].span or inner.span,
             "Write WHERE a.x = b.x, and other conditions of the subquery's own columns.",
         )
     if counts and limited:
         raise _refused(
-            "a correlated subquery cannot combine an aggregate with ORDER BY and LIMIT",
+            "a correlated subquery cannot combine an aggregate or DISTINCT with ORDER BY and LIMIT",
             inner.span,
-            "Aggregate in a subquery of its FROM.",
+            "Write the aggregate or DISTINCT in a subquery of its FROM.",
         )
     if inner.group_by:
         return _groups(inner, own, pairs, alias)
@@ -355,7 +407,9 @@ def _expressions(inner: Inner) -> tuple[Item, ...]:
 def _groups(inner: Inner, own: set[str], pairs: Sequence[Pair], alias: str) -> Beside:
     """Return GROUP BY in a subquery: the groups of all its rows, by the compared columns too."""
     parts = [*(item.expression for item in inner.items), *inner.group_by]
-    _refuse_outer([*parts, *([inner.having] if inner.having is not None else [])], own, "with GROUP BY")
+    _refuse_outer(
+        [*parts, *([inner.having] if inner.having is not None else [])], own, "with GROUP BY or DISTINCT"
+    )
     theirs = [other for _, other in pairs]
     columns = Columns(alias, own, PREFIX)
     keys = tuple((ours, columns.of(other)) for ours, other in pairs)
@@ -498,16 +552,44 @@ def _refuse_outer(parts: Sequence[Expression], own: set[str], where: str) -> Non
         )
 
 
+def _without_from(inner: Inner | InnerSet) -> list[tuple[Item, ...]] | None:
+    """Return the rows of a UNION ALL whose SELECTs have neither FROM nor WHERE; None for any other subquery."""
+    if isinstance(inner, Inner):
+        return [_expressions(inner)] if isinstance(inner.rows, SingleRow) and not inner.outside else None
+    left, right = _without_from(inner.left), _without_from(inner.right)
+    if (
+        left is None
+        or right is None
+        or not isinstance(inner.node, exp.Union)
+        or inner.node.args.get("distinct")
+    ):
+        return None
+    # Raises the errors of columns that do not match.
+    set_operation(inner.node, *(Project(SingleRow(), rows[0]) for rows in (left, right)))
+    return [*left, *right]
+
+
 def _computed_columns(
-    rows: LogicalNode, items: Sequence[Item], names: Sequence[str], alias: str, span: Span | None
+    rows: LogicalNode,
+    elements: Sequence[Sequence[Item]],
+    names: Sequence[str],
+    alias: str,
+    span: Span | None,
 ) -> Unnest:
-    """Return rows with further columns, computed once for each row: one element of an array."""
-    values = [item.expression for item in items]
-    element = values[0] if len(values) == 1 else call(ROW, values, span=span)
-    columns = tuple(
-        Column(name, value.type, nullable=value.nullable) for name, value in zip(names, values, strict=True)
+    """Return rows with further columns, computed for each row: once for every element of an array."""
+    columns = [
+        unify([item.expression for item in column], "a column", span)[0]
+        for column in zip(*elements, strict=True)
+    ]
+    values = [
+        column[0] if len(column) == 1 else call(ROW, column, span=span)
+        for column in zip(*columns, strict=True)
+    ]
+    schema = tuple(
+        Column(name, column[0].type, nullable=any(value.nullable for value in column))
+        for name, column in zip(names, columns, strict=True)
     )
-    return Unnest(rows, call(CATALOGUE["ARRAY"], [element], span=span), alias, columns)
+    return Unnest(rows, call(CATALOGUE["ARRAY"], values, span=span), alias, schema)
 
 
 def _refused(message: str, span: Span | None, hint: str) -> UserError:

@@ -137,11 +137,50 @@ REFUSED = [
     ),
     (f"SELECT tailnum FROM planes p ORDER BY (SELECT MAX(delay) {BY_TAIL}) LIMIT 3", "0A000", None),
     (
-        f"SELECT l.x FROM planes p, LATERAL (SELECT DISTINCT carrier AS x {BY_TAIL}) l",
+        f"SELECT l.x FROM planes p, LATERAL (SELECT DISTINCT carrier AS x {BY_TAIL} GROUP BY carrier) l",
         "0A000",
         "FROM of the subquery",
     ),
-    (f"SELECT l.x FROM planes p, LATERAL (SELECT carrier AS x {BY_TAIL} UNION SELECT 'a') l", "0A000", None),
+    (
+        f"SELECT l.x FROM planes p, LATERAL (SELECT DISTINCT carrier AS x {BY_TAIL} AND delay > seats) l",
+        "0A000",
+        "a.x = b.x",
+    ),
+    (
+        f"SELECT l.x FROM planes p, LATERAL (SELECT DISTINCT carrier || p.maker AS x {BY_TAIL}) l",
+        "0A000",
+        "outer query",
+    ),
+    (
+        f"SELECT l.x FROM planes p, LATERAL (SELECT carrier AS x {BY_TAIL} UNION SELECT code FROM airports WHERE code = p.maker) l",
+        "0A000",
+        "in both sides",
+    ),
+    (
+        f"SELECT l.x FROM planes p, LATERAL (SELECT MAX(carrier) AS x {BY_TAIL} UNION SELECT carrier {BY_TAIL}) l",
+        "0A000",
+        "with GROUP BY",
+    ),
+    (
+        f"SELECT l.x FROM planes p, LATERAL (SELECT carrier AS x {BY_TAIL} UNION SELECT carrier, 1 {BY_TAIL}) l",
+        "42804",
+        "missing column",
+    ),
+    (
+        f"SELECT l.x FROM planes p, LATERAL (SELECT carrier AS x {BY_TAIL} UNION SELECT distance {BY_TAIL}) l",
+        "42804",
+        "CAST",
+    ),
+    (
+        f"SELECT l.x FROM planes p, LATERAL (SELECT carrier AS x {BY_TAIL} UNION SELECT carrier {BY_TAIL} LIMIT 2) l",
+        "0A000",
+        "FROM of the",
+    ),
+    (
+        f"SELECT (SELECT carrier {BY_TAIL} UNION SELECT carrier {BY_TAIL}) AS x FROM planes p",
+        "0A000",
+        "FROM of the",
+    ),
     (f"SELECT l.x FROM planes p, LATERAL (SELECT COLLECT(carrier) AS x {BY_TAIL}) l", "0A000", "LEFT JOIN"),
     (
         f"SELECT l.x FROM planes p, LATERAL (SELECT SUM(delay + p.seats) AS x {BY_TAIL}) l",
