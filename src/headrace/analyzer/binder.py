@@ -81,7 +81,7 @@ from headrace.core.internal_columns import PREFIX, is_internal
 from headrace.core.names import printed
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.suggestions import suggestion
+from headrace.core.suggestions import name_suggestion
 from headrace.core.types import INTERVAL, NULL, VARCHAR
 from headrace.core.wording import counted
 from headrace.sql.ast import Select, span_of, star_of
@@ -548,7 +548,11 @@ class SelectBinder:
             names = struct_fields(bound, span)
             return _without(node, [Item(name, field_of(bound, name, span)) for name in names])
         qualifier = node.parts[-2].name if isinstance(node, exp.Column) else None
-        sources = self._scope.sources if qualifier is None else (self._scope.source(qualifier, span=span),)
+        sources = (
+            self._scope.sources
+            if qualifier is None
+            else (self._scope.source(qualifier, span=span, after=".*"),)
+        )
         if not sources:
             raise UserError(
                 SqlState.SYNTAX_ERROR,
@@ -657,7 +661,7 @@ def _without(node: exp.Expr, items: list[Item]) -> list[Item]:
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"* has no column {printed(name)}",
-                hint=suggestion(name, names, otherwise=f"It has {', '.join(map(printed, names))}."),
+                hint=name_suggestion(name, names, otherwise=f"It has {', '.join(map(printed, names))}."),
                 span=span,
             )
     kept = [item for item in items if item.name not in left_out]

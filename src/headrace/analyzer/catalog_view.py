@@ -15,7 +15,7 @@ from headrace.core.errors import Span, UserError
 from headrace.core.idioms import Remedy
 from headrace.core.names import VIRTUAL_DATABASE, Identifier, RelationName, printed
 from headrace.core.sqlstate import SqlState
-from headrace.core.suggestions import suggestion
+from headrace.core.suggestions import name_suggestion
 
 
 class RelationLookup(Protocol):
@@ -108,7 +108,7 @@ def resolve_relation(
         raise UserError(
             SqlState.RELATION_NOT_FOUND,
             f"the relation {full} does not exist or is not authorized",
-            hint=_nearest(full, catalog) or "LIST RELATIONS shows the existing relations.",
+            hint=_nearest(full, names, catalog) or "LIST RELATIONS shows the existing relations.",
             span=span,
         )
     return relation
@@ -122,15 +122,30 @@ def is_database(first: str, name: str, databases: Container[str]) -> Remedy | No
     return Remedy(f"{printed(first)} is a database: write {whole}.", (whole,))
 
 
-def _nearest(missing: RelationName, catalog: RelationLookup) -> Remedy | str | None:
-    """Return the first part of the name that no relation has, and the nearest that some have."""
+def _nearest(missing: RelationName, written: Sequence[str], catalog: RelationLookup) -> Remedy | str | None:
+    """Return the hint with the nearest of what relations have in the first part of the name that no relation has.
+
+    A replacement stands in the place of the name as `written`, so it has the same number of parts.
+    """
+    before, after = (
+        [f"{printed(part)}." for part in written[:-1]],
+        [f".{printed(part)}" for part in written[1:]],
+    )
     known = list(catalog.relations())
     databases = dict.fromkeys(item.name.database for item in known)
     if missing.database not in databases:
-        return suggestion(missing.database, list(databases))
+        return (
+            name_suggestion(missing.database, databases, after="".join(after)) if len(written) == 3 else None
+        )
     schemas = dict.fromkeys(item.name.schema for item in known if item.name.database == missing.database)
     if missing.schema not in schemas:
-        return is_database(missing.schema, missing.name, databases) or suggestion(missing.schema, schemas)
-    return suggestion(
-        missing.name, [item.name.name for item in known if item.name.path[:2] == missing.path[:2]]
+        return is_database(missing.schema, missing.name, databases) or (
+            name_suggestion(missing.schema, schemas, before="".join(before[:-1]), after=after[-1])
+            if len(written) >= 2
+            else None
+        )
+    return name_suggestion(
+        missing.name,
+        [item.name.name for item in known if item.name.path[:2] == missing.path[:2]],
+        before="".join(before),
     )

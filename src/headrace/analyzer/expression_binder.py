@@ -56,7 +56,7 @@ from headrace.core.types import (
     is_numeric,
 )
 from headrace.core.wording import counted
-from headrace.sql.ast import JsonCall, span_of, type_of
+from headrace.sql.ast import JsonCall, is_enclosed, span_of, start_of, type_of
 from headrace.sql.limits import INTERVAL_MAX_MS, too_long_time
 
 _BINARY: dict[type[exp.Expr], str] = {
@@ -164,7 +164,7 @@ class ExpressionBinder:
         try:
             return self._scope.column(parts[-1], alias=parts[0] if len(parts) == 2 else None, span=span)
         except UserError as error:
-            if error.state is SqlState.UNDEFINED_COLUMN and node.this.quoted and not error.replacements:
+            if error.state is SqlState.UNDEFINED_COLUMN and is_enclosed(node.this) and not error.replacements:
                 error.hint = str(remedy(Place.NAME, "TEXT"))
             raise
 
@@ -403,7 +403,7 @@ class ExpressionBinder:
             _refuse_tables(overloads, span)
             bound_arguments = [self.bind(argument) for argument in arguments]
             return user_call(overloads, bound_arguments, distinct=distinct, span=span)
-        row = lookup(str(node.this), span=span)
+        row = lookup(str(node.this), span=start_of(node))
         if distinct and not row.aggregate:
             raise UserError(
                 SqlState.SYNTAX_ERROR, f"DISTINCT requires an aggregate, and {name} is not one", span=span

@@ -25,7 +25,7 @@ from headrace.analyzer.typing import is_temporal
 from headrace.core.errors import Span, UserError
 from headrace.core.sqlstate import SqlState
 from headrace.core.types import BIGINT, INTEGER, INTEGRAL, INTERVAL, is_numeric
-from headrace.sql.ast import span_of
+from headrace.sql.ast import span_of, start_of
 
 Bind = Callable[[exp.Expr], Expression]
 ONE = Literal(type=INTEGER, text="1", nullable=False)
@@ -93,7 +93,7 @@ def _row(node: exp.Expr, span: Span | None) -> Function:
     distinct = any(isinstance(argument, exp.Distinct) for argument in node.expressions)
     if row is None or distinct:
         if isinstance(node, exp.Anonymous) and row is None:
-            lookup(str(node.this), span=span)
+            lookup(str(node.this), span=start_of(node))
         raise UserError(
             SqlState.FEATURE_NOT_SUPPORTED,
             f"{name}{'(DISTINCT …)' if distinct else ''} is not supported with OVER",

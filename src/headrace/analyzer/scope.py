@@ -13,7 +13,7 @@ from headrace.core.idioms import Place, remedy
 from headrace.core.internal_columns import PREFIX
 from headrace.core.names import printed
 from headrace.core.sqlstate import SqlState
-from headrace.core.suggestions import suggestion
+from headrace.core.suggestions import name_suggestion
 from headrace.core.types import Struct
 
 UNNAMED = f"{PREFIX}query_"
@@ -37,16 +37,19 @@ class Scope:
     overloads: Overloads = no_overloads
     database: str | None = None
 
-    def source(self, alias: str, *, span: Span | None) -> SourceColumns:
-        """Return the source called `alias`; raises UserError 3D020."""
+    def source(self, alias: str, *, span: Span | None, after: str = "") -> SourceColumns:
+        """Return the source called `alias`; raises UserError 3D020. `after` is what follows the alias at `span`."""
         match = next((source for source in self.sources if source.alias == alias), None)
         if match is None:
             known = [source.alias for source in self.sources if not source.alias.startswith(UNNAMED)]
             raise UserError(
                 SqlState.RELATION_NOT_FOUND,
                 f"no source in FROM is named {printed(alias)}",
-                hint=suggestion(
-                    alias, known, otherwise=f"FROM has {', '.join(map(printed, known)) or 'no source'}."
+                hint=name_suggestion(
+                    alias,
+                    known,
+                    after=after,
+                    otherwise=f"FROM has {', '.join(map(printed, known)) or 'no source'}.",
                 ),
                 span=span,
             )
@@ -102,9 +105,9 @@ class Scope:
             field = self._field(alias, name, span)
             if field is not None:
                 return field
-        source = self.source(alias, span=span)
+        source = self.source(alias, span=span, after=f".{printed(name)}")
         if source.schema.column(name) is None:
-            raise self._undefined(name, list(source.schema.names), span, f" in {printed(alias)}")
+            raise self._undefined(name, list(source.schema.names), span, alias)
         return _reference(source, name, span)
 
     def _field(self, column: str, field: str, span: Span | None) -> Expression | None:
@@ -116,13 +119,21 @@ class Scope:
         kind = operand.type.field(field) if isinstance(operand.type, Struct) else None
         return None if kind is None else FieldAccess(operand=operand, name=field, type=kind, span=span)
 
-    def _undefined(self, name: str, known: list[str], span: Span | None, where: str = "") -> UserError:
+    def _undefined(
+        self, name: str, known: list[str], span: Span | None, qualifier: str | None = None
+    ) -> UserError:
+        where, before = (
+            (f" in {printed(qualifier)}", f"{printed(qualifier)}.") if qualifier is not None else ("", "")
+        )
         shown = ", ".join(printed(item) for item in known[:20])
         alias = remedy(Place.NAME, "ALIAS") if name in self.aliases else None
         return UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the column {printed(name)} does not exist{where}",
-            hint=alias or suggestion(name, known, otherwise=f"The columns are {shown}." if shown else None),
+            hint=alias
+            or name_suggestion(
+                name, known, before=before, otherwise=f"The columns are {shown}." if shown else None
+            ),
             span=span,
         )
 

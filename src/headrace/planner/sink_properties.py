@@ -17,7 +17,7 @@ from headrace.core.properties import Entry, PropertyReader, PropertySpec, Scope,
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
 from headrace.core.suggestions import suggestion
-from headrace.core.types import DataType, Struct
+from headrace.core.types import BIGINT, DataType, Struct, Timestamp
 from headrace.formats.base import TextFormat
 from headrace.formats.json import Json
 from headrace.formats.known import VALUE_FORMATS, AnyFormat, format_of
@@ -403,13 +403,21 @@ def guarantee(
 
 
 def timestamp_column(schema: Schema, reader: PropertyReader) -> str | None:
-    """Return the event-time column that 'timestamp' names, if it is specified. Raises UserError 42703."""
+    """Return the event-time column that 'timestamp' names, if it is specified. Raises UserError 42703, or 42804 for its type."""
     name = reader.take(dialect.TIMESTAMP)
-    if name is not None and schema.column(name) is None:
+    column = schema.column(name) if name is not None else None
+    if name is not None and column is None:
         raise UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the timestamp column {printed(name)} is not a column of the relation",
             hint=suggestion(name, schema.names, otherwise=f"The columns are {', '.join(schema.names)}."),
+            span=reader.span(dialect.TIMESTAMP),
+        )
+    if column is not None and column.type != BIGINT and not isinstance(column.type, Timestamp):
+        raise UserError(
+            SqlState.DATATYPE_MISMATCH,
+            f"the timestamp column must be BIGINT (milliseconds), TIMESTAMP or TIMESTAMP_LTZ; {printed(column.name)} is {column.type}",
+            hint="Declare it, or CAST it, as one of these types, or leave 'timestamp' out to use the record's timestamp.",
             span=reader.span(dialect.TIMESTAMP),
         )
     return name

@@ -370,6 +370,20 @@ def span_of(node: exp.Expr) -> Span | None:
     return None if first is None else Span(first.start, end, first.line, first.column)
 
 
+def start_of(node: exp.Expr) -> Span | None:
+    """Return the span of a node's own word, such as the name of a call without its arguments; None if it has no position."""
+    meta = node.meta
+    if "start" not in meta:
+        return None
+    return Span(meta["start"], meta["end"] + 1, meta["line"], meta["col"])
+
+
+def is_enclosed(name: exp.Identifier) -> bool:
+    """True if a name was written in quotes, whether or not it needs them."""
+    start, end = name.meta.get("start"), name.meta.get("end")
+    return start is not None and end is not None and end + 1 - start > len(name.name)
+
+
 @dataclass(frozen=True)
 class Select:
     """A query: its tree, `QUERY WITH (…)`, and the columns of a trailing PARTITION BY. See the module's text."""

@@ -25,7 +25,7 @@ from headrace.core.names import Identifier, printed
 from headrace.core.properties import Scope
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.suggestions import suggestion
+from headrace.core.suggestions import name_suggestion
 from headrace.core.types import has_bytes
 from headrace.core.wording import counted
 from headrace.planner import plan_columns
@@ -243,7 +243,9 @@ def _target(statement: InsertValues, relation: Relation) -> tuple[str, ...]:
             raise UserError(
                 SqlState.UNDEFINED_COLUMN,
                 f"{relation.name} has no column {printed(column.name)}",
-                hint=suggestion(column.name, names, otherwise=f"It has {', '.join(map(printed, names))}."),
+                hint=name_suggestion(
+                    column.name, names, otherwise=f"It has {', '.join(map(printed, names))}."
+                ),
                 span=column.span,
             )
         if any(column.name == other.name for other in statement.columns[:number]):

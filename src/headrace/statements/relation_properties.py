@@ -10,7 +10,7 @@ from headrace.core.errors import UserError
 from headrace.core.properties import PropertyReader
 from headrace.core.schema import Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.types import BIGINT, DataType, Struct, Timestamp, parse_type
+from headrace.core.types import DataType, Struct, parse_type
 from headrace.formats.known import KEY_FORMATS
 from headrace.planner.keys import is_primitive_key
 from headrace.planner.sink_properties import (
@@ -34,7 +34,7 @@ def entity_format(reader: PropertyReader, schema: Schema, places: SchemaPlaces |
     named, written = reader.take(dialect.KEY_COLUMNS), reader.take(dialect.KEY_TYPE)
     layout = EntityFormat(
         value=value,
-        timestamp=_timestamp(reader, schema),
+        timestamp=timestamp_column(schema, reader),
         upsert=upsert,
         key=key_format(
             record_format(reader, dialect.KEY_FORMAT, KEY_FORMATS),
@@ -65,7 +65,7 @@ def row_format(
     Raises UserError 3D008, 42703, 42804 or 0A000.
     """
     record_format(reader, dialect.VALUE_FORMAT, formats)
-    return EntityFormat(timestamp=_timestamp(reader, schema), upsert=kind is RelationKind.CHANGELOG)
+    return EntityFormat(timestamp=timestamp_column(schema, reader), upsert=kind is RelationKind.CHANGELOG)
 
 
 def _key(
@@ -106,19 +106,6 @@ def _type_of_columns(
     if len(fields) != 1:
         raise reader.bad(dialect.KEY_COLUMNS, "exactly one column for a primitive key")
     return fields[0][1]
-
-
-def _timestamp(reader: PropertyReader, schema: Schema) -> str | None:
-    name = timestamp_column(schema, reader)
-    column = schema.column(name) if name is not None else None
-    if column is not None and column.type != BIGINT and not isinstance(column.type, Timestamp):
-        raise UserError(
-            SqlState.DATATYPE_MISMATCH,
-            f"the timestamp column must be BIGINT (milliseconds), TIMESTAMP or TIMESTAMP_LTZ; {name} is {column.type}",
-            hint="Declare it as one of these types, or leave 'timestamp' out to use the record's timestamp.",
-            span=reader.span(dialect.TIMESTAMP),
-        )
-    return name
 
 
 def _missing(key: str, why: str) -> UserError:

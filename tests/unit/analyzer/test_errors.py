@@ -14,10 +14,20 @@ F = "FROM flights"
 
 NAMES = [
     ("SELECT carier FROM flights", "42703", "carier", "Did you mean carrier"),
-    ("SELECT f.carier FROM flights f", "42703", "f.carier", "Did you mean carrier"),
+    ("SELECT f.carier FROM flights f", "42703", "f.carier", "Did you mean f.carrier?"),
     ("SELECT carrier FROM fligths", "3D020", "fligths", "Did you mean flights?"),
-    ("SELECT * FROM arline.public.flights", "3D020", "arline.public.flights", "Did you mean airline?"),
-    ("SELECT * FROM airline.pubic.flights", "3D020", "airline.pubic.flights", "Did you mean public?"),
+    (
+        "SELECT * FROM arline.public.flights",
+        "3D020",
+        "arline.public.flights",
+        "Did you mean airline.public.flights?",
+    ),
+    (
+        "SELECT * FROM airline.pubic.flights",
+        "3D020",
+        "airline.pubic.flights",
+        "Did you mean airline.public.flights?",
+    ),
     ("SELECT * FROM a.airline.public.flights", "42601", None, "double quotes"),
     ("SELECT x.carrier FROM flights f", "3D020", "x.carrier", "FROM has f."),
     (
@@ -51,9 +61,32 @@ NAMES = [
     ("SELECT * EXCEPT (carier) FROM flights", "42703", "carier", "Did you mean carrier"),
     ("SELECT * EXCEPT (code, city) FROM airports", "42601", "* EXCEPT (code, city", "fewer columns"),
     ("SELECT f.* AS x FROM flights f", "42601", "AS", None),
-    ("SELECT uper(carrier) FROM flights", "3D017", "uper(carrier", "Did you mean UPPER"),
-    ("SELECT read_csv('x') FROM flights", "3D017", "read_csv('x'", None),
+    ("SELECT uper(carrier) FROM flights", "3D017", "uper", "Did you mean UPPER"),
+    ("SELECT read_csv('x') FROM flights", "3D017", "read_csv", None),
+    (
+        "SELECT cuont(carrier) OVER (ORDER BY flight_time) FROM flights",
+        "3D017",
+        "cuont",
+        "Did you mean COUNT",
+    ),
+    ('SELECT "Carrier" FROM flights', "42703", '"Carrier"', "Did you mean carrier?"),
+    ('SELECT carrier FROM flights WHERE carrier = "aa"', "42703", '"aa"', "Use single quotes for text"),
+    ('SELECT Made FROM (SELECT carrier AS "Made" FROM flights)', "42703", "Made", 'Did you mean "Made"?'),
 ]
+
+REPLACED = [
+    "SELECT uper(carrier) FROM flights",
+    "SELECT f.carier FROM flights f",
+    "SELECT flihts.carrier FROM flights",
+    "SELECT flihts.* FROM flights",
+    "SELECT carrier FROM arline.public.flights",
+    "SELECT carrier FROM airline.pubic.flights",
+    "SELECT carrier FROM pubic.flights",
+    "SELECT carrier FROM public.fligths",
+    'SELECT Made FROM (SELECT carrier AS "Made" FROM flights)',
+    "SELECT * EXCEPT (carier) FROM flights",
+]
+"""Mistakes whose first replacement, put where the error points, mends the statement."""
 
 TYPES = [
     (f"SELECT distance + 'x' {F}", "42804", "'x'", "CAST"),
@@ -464,6 +497,15 @@ SINKS = [
     (f"INSERT INTO totals SELECT distance AS flights {F}", "42804", "NOT NULL"),
     ("INSERT INTO delays SELECT carrier FROM flights", "0A000", "materialized view"),
 ]
+
+
+@pytest.mark.parametrize("text", REPLACED)
+def test_a_replacement_mends_the_statement(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        planned(text)
+    error = caught.value
+    assert error.span is not None
+    planned(text[: error.span.start] + error.replacements[0] + text[error.span.end :])
 
 
 @pytest.mark.parametrize(("text", "state", "place", "hint"), [*NAMES, *TYPES, *GROUPS, *LIMITS, *PROPERTIES])

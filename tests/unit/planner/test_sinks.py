@@ -33,6 +33,23 @@ def entity(text: str, **existing: int) -> EntitySink:
     return sink
 
 
+@pytest.mark.parametrize(
+    ("column", "state"),
+    [("carrier", "42804"), ("flight_time", None), ("departed", None), ("nothing", "42703")],
+)
+def test_the_event_time_of_a_new_relation_is_a_time(column: str, state: str | None) -> None:
+    text = f"CREATE STREAM s WITH ('timestamp' = '{column}') AS SELECT carrier, flight_time, departed FROM flights"
+    if state is None:
+        assert entity(text).format.timestamp == column
+        return
+    with pytest.raises(UserError) as caught:
+        entity(text)
+    error = caught.value
+    assert error.state.value == state
+    assert error.span is not None
+    assert text[error.span.start : error.span.end] == f"'timestamp' = '{column}'"
+
+
 def test_a_stream_inherits_layout_and_key_of_the_leftmost_source() -> None:
     sink = entity("CREATE STREAM s AS SELECT carrier FROM flights")
     assert sink.creation == {"topic.partitions": "3", "topic.replicas": "1"}

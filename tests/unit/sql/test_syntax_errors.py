@@ -104,6 +104,10 @@ SYNTAX = [
         "expected one OVER for each call, found 'OVER'",
     ),
     (
+        "CREATE STREAM s AS SELECT a FROM t WHERE a > 1 WITH (‸'starting.position' = 'earliest'‸)",
+        "'starting.position' after the query would be a property of the new relation, not of a source",
+    ),
+    (
         "CREATE VIRTUAL STREAM virtual.public.b ‸WITH‸ ('a' = 1) AS SELECT 1",
         "expected AS and a query, found 'WITH'",
     ),

@@ -90,6 +90,7 @@ def create_relation(cursor: Cursor) -> CreateRelation | CreateRelationAs:
         late = cursor.properties()
         if late and properties:
             raise cursor.error_at("expected WITH once, found it before AS and after the query")
+        _check_late(late)
         return CreateRelationAs(*cursor.origin, kind, name, properties or late, chosen, if_not_exists)
     if kind == "MATERIALIZED VIEW":
         raise cursor.error("AS and a query" if properties else "WITH or AS")
@@ -101,6 +102,18 @@ def create_relation(cursor: Cursor) -> CreateRelation | CreateRelationAs:
         expected = "WITH ( 'value.format' = …, … )" if columns else "columns in parentheses, WITH or AS"
         raise cursor.error(expected)
     return CreateRelation(*cursor.origin, kind, name, columns, primary_key, properties, if_not_exists)
+
+
+def _check_late(properties: Properties) -> None:
+    """Raise UserError for a property of a source in the WITH after a query: there it would be one of the new relation."""
+    for entry in properties.entries:
+        if entry.key.startswith(("starting.", "source.")):
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"'{entry.key}' after the query would be a property of the new relation, not of a source",
+                hint="Write FROM source WITH (…), before WHERE; or WITH (…) before AS, for the readers of the new relation.",
+                span=entry.span,
+            )
 
 
 @dataclass(frozen=True)
