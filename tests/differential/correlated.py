@@ -38,6 +38,17 @@ CORRELATED = (
         key="id",
     ),
     Case(
+        "lateral_union",
+        "SELECT x.owner, y.r, COUNT(*) AS n FROM (SELECT DISTINCT owner FROM o) AS x, LATERAL (SELECT DISTINCT COALESCE(amount, 0) % 3 AS "
+        "r FROM a WHERE owner = x.owner UNION ALL SELECT COALESCE(amount, 0) % 5 FROM a WHERE owner = x.owner AND amount > 30) AS y "
+        "GROUP BY x.owner, y.r",
+        # Flink 2.3 fails to plan the statement as it is: "unexpected correlate variable".
+        "SELECT x.owner, y.r, COUNT(*) AS n FROM (SELECT DISTINCT owner FROM o) AS x JOIN (SELECT DISTINCT owner, COALESCE(amount, 0) % 3 "
+        "AS r FROM a UNION ALL SELECT owner, COALESCE(amount, 0) % 5 FROM a WHERE amount > 30) AS y ON y.owner = x.owner "
+        "GROUP BY x.owner, y.r",
+        key="owner, r",
+    ),
+    Case(
         "value_of_row",
         "SELECT id, amount FROM a WHERE amount = (SELECT MAX(b.amount) FROM a AS b WHERE b.owner = a.owner)",
         key="id",
@@ -46,6 +57,43 @@ CORRELATED = (
         "count_of_row",
         "SELECT o.owner, (SELECT COUNT(*) FROM a WHERE a.owner = o.owner AND a.amount > 40) AS n FROM o",
         key="owner",
+    ),
+    Case(
+        "having_value",
+        "SELECT owner, SUM(amount) AS total FROM a GROUP BY owner HAVING SUM(amount) > (SELECT MAX(amount) * 2 FROM a)",
+        key="owner",
+    ),
+    Case(
+        "value_of_groups",
+        "SELECT owner, COUNT(*) AS n, (SELECT COUNT(*) FROM o WHERE o.owner = a.owner) AS m FROM a GROUP BY owner",
+        # Flink 2.3 fails to plan the statement as it is: it compares the count with the owner.
+        "SELECT owner, n, (SELECT COUNT(*) FROM o WHERE o.owner = g.owner) AS m FROM (SELECT owner, COUNT(*) AS n FROM a "
+        "GROUP BY owner) AS g",
+        key="owner",
+    ),
+    Case(
+        "exists_value",
+        "SELECT id, EXISTS (SELECT 1 FROM o WHERE o.owner = a.owner AND o.region = 'r1') AS known FROM a",
+        key="id",
+    ),
+    Case(
+        "in_value",
+        "SELECT id, amount NOT IN (SELECT CASE WHEN region = 'r2' THEN 40 END FROM o) AS other FROM a",
+        key="id",
+    ),
+    Case(
+        "in_case",
+        "SELECT id, CASE WHEN owner IN (SELECT owner FROM o WHERE region = 'r1') THEN 'known' ELSE 'new' END AS kind FROM a",
+        key="id",
+    ),
+    Case(
+        "exists_on",
+        "SELECT a.id, o.region FROM a JOIN o ON a.owner = o.owner AND EXISTS (SELECT 1 FROM a AS b WHERE "
+        "b.owner = o.owner AND b.amount > 80)",
+        # Flink 2.3 fails to plan the statement as it is: a NullPointerException.
+        "SELECT a.id, o.region FROM a JOIN o ON a.owner = o.owner WHERE EXISTS (SELECT 1 FROM a AS b WHERE "
+        "b.owner = o.owner AND b.amount > 80)",
+        key="id",
     ),
     Case(
         "in_any",

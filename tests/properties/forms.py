@@ -86,6 +86,28 @@ _TOP = "SELECT id, k, w, ROW_NUMBER() OVER (PARTITION BY k ORDER BY w DESC NULLS
 
 CORRELATED = (
     _changelog(
+        "lateral_union",
+        f"SELECT id, name, COUNT(*) AS n FROM (SELECT u.id, l.name FROM u {_U}, LATERAL (SELECT DISTINCT w AS name FROM x {_U} "
+        f"WHERE x.k = u.k UNION ALL SELECT w FROM x {_U} WHERE x.k = u.k AND w > 10 EXCEPT ALL SELECT w FROM x {_U} WHERE x.k = u.k AND "
+        "id < 'i2') AS l) GROUP BY id, name",
+        "SELECT id, v AS name, COUNT(*) AS n FROM u JOIN (SELECT DISTINCT k, w FROM x UNION ALL SELECT k, w FROM x WHERE w > 10 "
+        "EXCEPT ALL SELECT k, w FROM x WHERE id < 'i2') AS l(k, v) ON l.k = u.k GROUP BY id, v",
+    ),
+    _changelog(
+        "values_of_groups",
+        f"SELECT k, SUM(w) AS total, (SELECT MAX(w) FROM x {_U} WHERE x.k = u.k) AS most, COUNT(*) IN (SELECT w FROM x {_U}) AS known "
+        f"FROM u {_U} GROUP BY k HAVING SUM(w) > (SELECT AVG(w) FROM x {_U} WHERE k <> 'k1')",
+        "SELECT k, SUM(w) AS total, (SELECT MAX(w) FROM x WHERE x.k = u.k) AS most, COUNT(*) IN (SELECT w FROM x) AS known FROM u "
+        "GROUP BY k HAVING SUM(w) > (SELECT AVG(w) FROM x WHERE k <> 'k1')",
+    ),
+    _changelog(
+        "answers",
+        f"SELECT id, w NOT IN (SELECT w FROM x {_U} WHERE x.k = u.k) AS other, CASE WHEN EXISTS (SELECT 1 FROM x {_U} WHERE x.w = u.w) "
+        f"THEN k END AS met FROM u {_U}",
+        "SELECT id, w NOT IN (SELECT w FROM x WHERE x.k = u.k) AS other, CASE WHEN EXISTS (SELECT 1 FROM x WHERE x.w = u.w) THEN k END "
+        "AS met FROM u",
+    ),
+    _changelog(
         "not_in_rows",
         f"SELECT id, k, w FROM u {_U} WHERE (k, w) NOT IN (SELECT k, w FROM x {_U} WHERE {_FEW})",
         f"SELECT id, k, w FROM u WHERE {_NO_ROW}",

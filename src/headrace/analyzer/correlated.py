@@ -308,7 +308,7 @@ def _combined(inner: InnerSet, alias: str) -> Beside:
     def rows(side: Beside, keys: dict[Expression, Expression]) -> LogicalNode:
         hidden = [Item(f"{PREFIX}key_{n}", keys[ours]) for n, ours in enumerate(compared[0], 1)]
         # An error of different numbers of columns does not count those that the text does not have.
-        return Project(side.right, (*side.items, *(hidden if same_columns else [])))
+        return Project(side.right, (*(hidden if same_columns else []), *side.items))
 
     result = set_operation(inner.node, *map(rows, sides, compared))
     right = Subquery(result, alias, inner.span)

@@ -48,6 +48,7 @@ from headrace.analyzer.logical import (
 from headrace.analyzer.typing import is_injective_cast
 from headrace.catalog.objects import RelationKind
 from headrace.core.errors import InternalError
+from headrace.core.internal_columns import is_internal
 
 INSERTS = frozenset({Change.INSERT})
 UPDATES = frozenset({Change.INSERT, Change.UPDATE_BEFORE, Change.UPDATE_AFTER})
@@ -232,17 +233,28 @@ def joins_windows(node: RegularJoin) -> bool:
     )
 
 
+_LEFT_STAYS = (JoinKind.INNER, JoinKind.LEFT)
+
+
 def _joined_key(node: RegularJoin, left: Traits, right: Traits) -> tuple[Place, ...] | None:
-    """Return both keys; of a side that is joined by its whole key there is one row at most, so that the other's key is enough."""
+    """Return both keys; of a side that is joined by its whole key there is one row at most, so that the other's key is enough.
+
+    A column that no text can name, as LATERAL joins by, is the left column that it equals.
+    """
     if left.key is None or right.key is None:
         return None
     by_left = set(left.key) <= {place_of(key) for key in node.left_keys}
     by_right = set(right.key) <= {place_of(key) for key in node.right_keys}
-    if by_right and node.kind in (JoinKind.INNER, JoinKind.LEFT):
+    if by_right and node.kind in _LEFT_STAYS:
         return left.key
+    pairs = zip(node.left_keys, node.right_keys, strict=True)
+    equal = {place_of(theirs): place_of(ours) for ours, theirs in pairs} if node.kind in _LEFT_STAYS else {}
+    ours = {
+        place: left_place for place in right.key if is_internal(place[1]) and (left_place := equal.get(place))
+    }
     if by_left and node.kind in (JoinKind.INNER, JoinKind.RIGHT):
-        return right.key
-    return (*left.key, *right.key)
+        return tuple(dict.fromkeys(ours.get(place, place) for place in right.key))
+    return (*left.key, *(place for place in right.key if place not in ours))
 
 
 def _snapshot(_node: SnapshotJoin | SetOperation) -> Traits:

@@ -126,6 +126,29 @@ def test_views_are_joined_with_values_of_each_row() -> None:
 
 
 BY_TAIL = "FROM flights f WHERE f.tailnum = p.tailnum"
+
+
+@pytest.mark.parametrize(
+    ("subquery", "key"),
+    [
+        (f"LATERAL (SELECT carrier, COUNT(*) AS n {BY_TAIL} GROUP BY carrier) l", ("tailnum", "carrier")),
+        (f"LATERAL (SELECT DISTINCT carrier {BY_TAIL}) l", ("tailnum", "carrier")),
+        (
+            f"LATERAL (SELECT carrier {BY_TAIL} UNION SELECT maker FROM planes q WHERE q.tailnum = p.tailnum) l",
+            ("tailnum", "carrier"),
+        ),
+        (f"LATERAL (SELECT carrier {BY_TAIL} INTERSECT SELECT dest {BY_TAIL}) l", ("tailnum", "carrier")),
+        ("LATERAL (SELECT DISTINCT carrier FROM flights f WHERE f.dest = p.maker) l", ("tailnum", "carrier")),
+    ],
+)
+def test_the_rows_of_a_lateral_subquery_have_the_key_of_both_sides(
+    subquery: str, key: tuple[str, ...]
+) -> None:
+    assert bound(f"SELECT p.tailnum, p.maker, l.carrier FROM planes p, {subquery}").schema.primary_key == key
+    outer = bound(f"SELECT p.tailnum, p.maker, l.carrier FROM planes p LEFT JOIN {subquery} ON TRUE")
+    assert outer.schema.primary_key == key
+
+
 REFUSED = [
     (f"SELECT tailnum, (SELECT delay {BY_TAIL}) AS d FROM planes p", "0A000", "LIMIT 1"),
     (f"SELECT tailnum, (SELECT carrier {BY_TAIL} LIMIT 2) AS d FROM planes p", "0A000", "LIMIT 1"),
