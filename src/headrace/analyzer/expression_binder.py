@@ -49,6 +49,7 @@ from headrace.core.types import (
     INTEGER,
     INTERVAL,
     NULL,
+    VARCHAR,
     DataType,
     Decimal,
     Struct,
@@ -77,6 +78,7 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.Or: "OR",
     exp.DPipe: "||",
 }
+_MONTHS = {"MONTH": 1, "YEAR": 12}
 _UNIT_MS = {
     "MILLISECOND": 1,
     "SECOND": 1000,
@@ -223,12 +225,35 @@ class ExpressionBinder:
         ):
             equal = self._equal_rows(node.this, node.expression, node)
             return equal if name == "=" else self._operator("NOT", [equal], node)
+        if name in ("+", "-") and (moved := self._moved_by_months(name, node)) is not None:
+            return moved
         left, right = self.bind(node.this), self.bind(node.expression)
         if name in COMPARISONS:
             left, right = _comparable(left, right)
         if name == "/" and is_division_of_integers([left.type, right.type]):
             name = "DIV"
         return self._operator(name, [left, right], node)
+
+    def _moved_by_months(self, name: str, node: exp.Expr) -> Expression | None:
+        """Return `time + INTERVAL 'n' MONTH` or YEAR as TIMESTAMPADD, since an INTERVAL is a number of milliseconds; None for others."""
+        time, span = node.this, node.expression
+        if name == "+" and isinstance(time, exp.Interval):
+            time, span = span, time
+        if not isinstance(span, exp.Interval) or span.args["unit"].name not in _MONTHS:
+            return None
+        moved = self.bind(time)
+        if not is_temporal(moved.type):
+            none = Literal(type=INTERVAL, text="0", nullable=False, span=span_of(span))
+            return self._operator(name, [moved, none], node)
+        number = int(span.name) * _MONTHS[span.args["unit"].name] * (-1 if name == "-" else 1)
+        unit = Literal(type=VARCHAR, text="MONTH", nullable=False, span=span_of(span))
+        months = Literal(
+            type=_number_type(str(abs(number)), span_of(span)),
+            text=str(number),
+            nullable=False,
+            span=span_of(span),
+        )
+        return call(CATALOGUE["TIMESTAMPADD"], [unit, months, moved], span=span_of(node))
 
     def _is(self, node: exp.Is) -> Expression:
         operand, test = self.bind(node.this), node.expression

@@ -416,10 +416,14 @@ def bind_unnest(node: exp.Unnest, left: LogicalNode, scope: Scope, *, outer: boo
     alias = node.args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
     offset = node.args.get("offset")
+    element = array.type.element
+    if alias is not None and not names and offset is None:
+        # As in PostgreSQL and Flink: fields keep their names, and an element has the name of the alias.
+        names = [name for name, _ in element.fields] if isinstance(element, Struct) else []
+        names = names if len(names) > 1 else [alias.name]
     if isinstance(offset, exp.Identifier):
         names.append(offset.name)
     place = names.pop() if offset is not None and len(names) > 1 else None
-    element = array.type.element
     columns = [Column(name, element) for name in names[:1]]
     if isinstance(element, Struct) and 1 < len(names) == len(element.fields):
         columns = [Column(name, kind) for name, (_, kind) in zip(names, element.fields, strict=True)]

@@ -212,9 +212,9 @@ class _Reader:
         return repr(self._text if len(self._text) <= _SHOWN_LENGTH else self._text[:_SHOWN_LENGTH] + "…")
 
     def _error(
-        self, message: str, state: SqlState = SqlState.SYNTAX_ERROR, *, hint: Remedy | None = None
+        self, message: str, state: SqlState = SqlState.SYNTAX_ERROR, *, hint: Remedy | str | None = None
     ) -> UserError:
-        return UserError(state, message, hint=hint or f"Use one of {_NAMES}.", span=self._span)
+        return UserError(state, message, hint=hint, span=self._span)
 
     def _next(self) -> str:
         if not self._tokens:
@@ -230,7 +230,13 @@ class _Reader:
     def _expect(self, token: str) -> None:
         received = self._next()
         if received != token:
-            raise self._error(f"expected {token!r}, found {received!r} in the data type {self._shown()}")
+            nested_not_null = received.upper() == "NOT"
+            raise self._error(
+                f"expected {token!r}, found {received!r} in the data type {self._shown()}",
+                hint="Leave NOT NULL out: columns can be NOT NULL, elements and fields cannot."
+                if nested_not_null
+                else None,
+            )
 
     def _type(self) -> DataType:
         self._depth += 1
@@ -245,8 +251,12 @@ class _Reader:
 
     def _one(self) -> DataType:
         name = self._next().upper()
+        if name in ("NUMERIC", "DEC") and self._tokens and self._tokens[-1] == "(":
+            name = "DECIMAL"
         if name in _PLAIN_TYPES:
             self._numbers(1)
+            if name == "DOUBLE":
+                self._accept("PRECISION")
             return _PLAIN_TYPES[name]
         reader = {
             "VARCHAR": self._varchar,
@@ -268,7 +278,8 @@ class _Reader:
             raise self._error(
                 f"unknown data type {name}",
                 hint=remedy(Place.TYPE, name)
-                or did_you_mean(nearest(name, [*_PLAIN_TYPES, *_WITH_ARGUMENTS])),
+                or did_you_mean(nearest(name, [*_PLAIN_TYPES, *_WITH_ARGUMENTS]))
+                or f"Use one of {_NAMES}.",
             )
         return reader()
 
@@ -314,6 +325,10 @@ class _Reader:
                 if not self._accept(word):
                     raise self._error("expected WITH LOCAL TIME ZONE")
             return Timestamp(precision, local=True)
+        if self._accept("WITHOUT"):
+            for word in ("TIME", "ZONE"):
+                if not self._accept(word):
+                    raise self._error("expected WITHOUT TIME ZONE")
         return Timestamp(precision)
 
     def _array(self) -> DataType:
@@ -331,7 +346,9 @@ class _Reader:
         return Map(key, value)
 
     def _struct(self) -> DataType:
-        self._expect("<")
+        closing = ")" if self._accept("(") else ">"
+        if closing == ">":
+            self._expect("<")
         fields: list[tuple[str, DataType]] = []
         while True:
             token = self._next()
@@ -339,6 +356,6 @@ class _Reader:
             if len(fields) == _FIELDS_MAX:
                 raise self._exceeded(f"a STRUCT may have {_FIELDS_MAX} fields at most, found more")
             fields.append((Identifier(name, self._span).name, self._type()))
-            if self._accept(">"):
+            if self._accept(closing):
                 return Struct(tuple(fields))
             self._expect(",")

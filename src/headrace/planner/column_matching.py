@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.analyzer.coercion import as_type
@@ -9,11 +10,13 @@ from headrace.analyzer.expressions import ColumnReference, Literal
 from headrace.analyzer.logical import Aggregate, Item, Limit, LogicalNode, Project, Sort, Subquery
 from headrace.analyzer.plan import LogicalPlan
 from headrace.analyzer.typing import assignable
+from headrace.catalog.objects import Relation
 from headrace.core.errors import Span, UserError
 from headrace.core.internal_columns import PREFIX
-from headrace.core.names import printed
+from headrace.core.names import Identifier, printed
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
+from headrace.core.suggestions import name_suggestion
 from headrace.core.wording import counted, plural
 
 _ROWS = f"{PREFIX}rows"
@@ -62,6 +65,28 @@ def matched(logical: LogicalPlan, target: Schema) -> LogicalPlan:
     if isinstance(root, Project | Aggregate):
         return replace(logical, root=replace(root, items=result))
     return replace(logical, root=Project(Subquery(root, _ROWS), result))
+
+
+def check_listed(columns: Sequence[Identifier], relation: Relation) -> None:
+    """Raise UserError if an INSERT lists a column that the relation does not have (42703), or a column twice (42601)."""
+    names = relation.schema.names
+    for number, column in enumerate(columns):
+        if column.name not in names:
+            raise UserError(
+                SqlState.UNDEFINED_COLUMN,
+                f"{relation.name} has no column {printed(column.name)}",
+                hint=name_suggestion(
+                    column.name, names, otherwise=f"It has {', '.join(map(printed, names))}."
+                ),
+                span=column.span,
+            )
+        if any(column.name == other.name for other in columns[:number]):
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"the column {printed(column.name)} is listed twice",
+                hint="List each column once.",
+                span=column.span,
+            )
 
 
 def unmatched(logical: LogicalPlan) -> LogicalPlan:

@@ -394,6 +394,10 @@ class Cursor:
             self._skip_nested("<", ">")
         if self.at("WITH", "LOCAL", "TIME", "ZONE"):
             self.index += 4
+        elif self.at("WITHOUT", "TIME", "ZONE"):
+            self.index += 3
+        elif word == "DOUBLE":
+            self.accept("PRECISION")
         text = " ".join(self._type_text(token) for token in self.tokens[start : self.index])
         return parse_type(text, span=self.span_from(start))
 

@@ -382,10 +382,23 @@ class ExpressionParser(parser.Parser):
                 key = self._require(self._parse_disjunction())
                 self._expect(TokenType.R_BRACKET, "']'")
                 this = exp.Bracket(this=this, expressions=[key])
+            elif self._at_field():
+                self._advance()
+                token = self._curr
+                if self._match(TokenType.STAR):
+                    return exp.Dot(this=this, expression=exp.Star().update_positions(token))
+                this = exp.Dot(this=this, expression=self._require(self._parse_id_var(any_token=True)))
             elif self._match(TokenType.DCOLON):
                 this = exp.Cast(this=this, to=self.parse_type_name())
             else:
                 return this
+
+    def _at_field(self) -> bool:
+        """True at the dot of `people[1].name` or `(person).name`: after a column, the dots are parts of its name."""
+        following = self._next
+        return self._curr.token_type is TokenType.DOT and (
+            following.token_type in (TokenType.IDENTIFIER, TokenType.STAR) or is_word(following)
+        )
 
     def _parse_operand(self) -> exp.Expr | None:
         token, following = self._curr, self._next.token_type

@@ -239,7 +239,10 @@ def _object_hint(cursor: Cursor, verb: str, words: list[str], objects: list[str]
     if cursor.token is None or kind not in objects:
         return None
     try:
-        return f"Did you mean {verb} {kind} {cursor.nested().qualified_name('a name')}?"
+        name = cursor.nested().qualified_name("a name")
+        if verb == "USE" and len(name.parts) == 2:
+            kind = "SCHEMA"
+        return f"Did you mean {verb} {kind} {name}?"
     except UserError:
         return None
 

@@ -41,6 +41,7 @@ from headrace.engine.admission import places
 from headrace.engine.drivers import usable_pool
 from headrace.engine.views.opening import refuse_unshared
 from headrace.planner import plan_query, state_warning
+from headrace.planner.column_matching import check_listed
 from headrace.planner.cycles import HIDDEN, Flow, Output, refuse_cycle
 from headrace.planner.physical import LookupJoin, ReadEntity, ReadRows, SparkPlan, Spool, Step, WriteEntity
 from headrace.planner.sink_properties import record_sink
@@ -253,6 +254,8 @@ def prepare(
 
 
 def _prepared(statement: CreateRelationAs | InsertInto, run: Execution) -> Prepared:
+    if isinstance(statement, InsertInto):
+        check_listed(statement.columns, run.relation(statement.name))
     logical = bound(statement.select, run, continuous=True)
     if isinstance(statement, InsertInto):
         return _prepare_insert(statement, logical, run)

@@ -25,11 +25,10 @@ from headrace.core.names import Identifier, printed
 from headrace.core.properties import Scope
 from headrace.core.schema import Column, Schema
 from headrace.core.sqlstate import SqlState
-from headrace.core.suggestions import name_suggestion
 from headrace.core.types import has_bytes
 from headrace.core.wording import counted
 from headrace.planner import plan_columns
-from headrace.planner.column_matching import matched
+from headrace.planner.column_matching import check_listed, matched
 from headrace.planner.physical import SparkPlan
 from headrace.planner.sink_properties import check_written, record_sink, sink_reader, subjects, table_reader
 from headrace.planner.sinks import EntitySink, TableSink
@@ -237,25 +236,8 @@ def _sink(statement: InsertValues, relation: Relation, kind: StoreDescriptor) ->
 
 def _target(statement: InsertValues, relation: Relation) -> tuple[str, ...]:
     """Return the columns that the values are for. Raises UserError 42703, 42601."""
-    names = relation.schema.names
-    for number, column in enumerate(statement.columns):
-        if column.name not in names:
-            raise UserError(
-                SqlState.UNDEFINED_COLUMN,
-                f"{relation.name} has no column {printed(column.name)}",
-                hint=name_suggestion(
-                    column.name, names, otherwise=f"It has {', '.join(map(printed, names))}."
-                ),
-                span=column.span,
-            )
-        if any(column.name == other.name for other in statement.columns[:number]):
-            raise UserError(
-                SqlState.SYNTAX_ERROR,
-                f"the column {printed(column.name)} is listed twice",
-                hint="List each column once.",
-                span=column.span,
-            )
-    return tuple(column.name for column in statement.columns) or tuple(names)
+    check_listed(statement.columns, relation)
+    return tuple(column.name for column in statement.columns) or tuple(relation.schema.names)
 
 
 def _row(

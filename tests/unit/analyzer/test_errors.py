@@ -93,6 +93,8 @@ TYPES = [
     (f"SELECT carrier {F} WHERE distance + 'x' > 3", "42804", "'x'", None),
     (f"SELECT departed - departed {F}", "42804", "departed", "TIMESTAMPDIFF(SECOND, earlier, later)"),
     (f"SELECT departed + distance {F}", "42804", "distance", "INTERVAL '5' MINUTE"),
+    (f"SELECT flight_time + INTERVAL '1' MONTH {F}", "42804", None, None),
+    (f"SELECT stops[1].name {F}", "42804", None, None),
     (f"SELECT carrier {F} WHERE carrier", "42804", "carrier", "IS NOT NULL"),
     (f"SELECT carrier {F} WHERE distance AND cancelled", "42804", "distance", None),
     (f"SELECT carrier {F} WHERE distance = 'far'", "42804", "'far'", "CAST"),

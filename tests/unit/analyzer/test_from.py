@@ -149,6 +149,10 @@ def test_a_temporal_join_may_name_its_time() -> None:
         ),
         ("flights f, UNNEST(stops) AS t(x)", "Unnest[f.stops](f)"),
         (
+            "flights f, UNNEST(stops) x WHERE x.x = x AND x = f.dest",
+            "Filter[(x.x = x.x) AND (x.x = f.dest)](Unnest[f.stops](f))",
+        ),
+        (
             "delays d, carriers c WHERE d.carrier = c.carrier",
             "Filter[d.carrier = c.carrier](CROSS VIEWS[](d, c))",
         ),
@@ -244,6 +248,19 @@ def test_another_time_or_join_as_of_a_time_is_refused(sources: str) -> None:
 )
 def test_columns_have_their_names(sql: str, names: list[str]) -> None:
     assert list(tree(sql).schema.names)[: len(names)] == names
+
+
+@pytest.mark.parametrize(
+    ("element", "columns"),
+    [
+        ("stops", "x VARCHAR"),
+        ("ARRAY[crew]", "captain VARCHAR, count INTEGER"),
+        ("tags", "key VARCHAR, value VARCHAR"),
+    ],
+)
+def test_an_alias_alone_names_the_element_and_keeps_the_names_of_fields(element: str, columns: str) -> None:
+    schema = bound(f"SELECT x.* FROM flights CROSS JOIN UNNEST({element}) AS x").schema
+    assert ", ".join(f"{column.name} {column.type}" for column in schema.columns) == columns
 
 
 def test_a_column_of_using_is_that_of_the_side_that_is_there() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.analyzer.typing import assignable, castable, common, is_injective_cast
 from headrace.core.types import parse_type
-from tests.plans.world import bound
+from tests.plans.world import bound, planned
 
 
 def kind(expression: str) -> str:
@@ -31,6 +31,8 @@ def kind(expression: str) -> str:
         ("-distance", "INTEGER"),
         ("departed + INTERVAL '5' MINUTE", "TIMESTAMP(3)"),
         ("CAST(departed AS DATE) - INTERVAL '1' DAY", "TIMESTAMP"),
+        ("departed + INTERVAL '5' MONTH", "TIMESTAMP(3)"),
+        ("INTERVAL '1' YEAR + CAST(departed AS DATE)", "TIMESTAMP"),
         ("carrier || '-' || distance", "VARCHAR"),
         ("stops[1]", "VARCHAR"),
         ("tags['a']", "VARCHAR"),
@@ -176,3 +178,14 @@ def test_columns_of_an_unmatched_side_may_be_null() -> None:
     assert [column.nullable for column in plan.schema.columns] == [True, True]
     plan = bound("SELECT p.tailnum FROM flights f JOIN planes p ON p.tailnum = f.tailnum")
     assert [column.nullable for column in plan.schema.columns] == [False]
+
+
+def test_months_are_added_as_by_timestampadd() -> None:
+    plan, same = (
+        planned(f"SELECT {items} FROM flights").to_json()
+        for items in (
+            "departed + INTERVAL '5' MONTH AS a, departed - INTERVAL '2' YEAR AS b, INTERVAL '-1' MONTHS + departed AS c",
+            "TIMESTAMPADD(MONTH, 5, departed) AS a, TIMESTAMPADD(MONTH, -24, departed) AS b, TIMESTAMPADD(MONTH, -1, departed) AS c",
+        )
+    )
+    assert plan == same

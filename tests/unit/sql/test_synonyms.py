@@ -37,6 +37,17 @@ SYNONYMS = [
      "SELECT k FROM SESSION(t PARTITION BY k, DESCRIPTOR(ts), GAP 90 SECONDS)"),
     ("SELECT k FROM t GROUP BY SESSION(ts, INTERVAL '90' SECOND), k",
      "SELECT k FROM SESSION(t, DESCRIPTOR(ts), GAP 90 SECONDS) GROUP BY window_start, window_end, k"),
+    ("SELECT a[1].b, (a).b.c, ROW(1, 'x').f0, a->b.c, a[1].* FROM t",
+     "SELECT a[1]->b, (a)->b->c, ROW(1, 'x')->f0, a->b->c, a[1]->* FROM t"),
+    ("INSERT INTO r (a, \"B\") SELECT x, y FROM t PARTITION BY a",
+     "INSERT INTO r SELECT * FROM (SELECT x, y FROM t) AS written(a, \"B\") PARTITION BY a"),
+    ("CREATE CHANGELOG c (a INT, CONSTRAINT pk PRIMARY KEY (a) NOT ENFORCED) WITH ('b' = 'c')",
+     "CREATE CHANGELOG c (a INTEGER, PRIMARY KEY (a)) WITH ('b' = 'c')"),
+    ("CREATE STREAM s (constraint DOUBLE PRECISION, b NUMERIC(4, 2), c DEC(3), d TIMESTAMP(3) WITHOUT TIME ZONE, e ROW(x INT, y STRING)) "
+     "WITH ('b' = 'c')",
+     "CREATE STREAM s (constraint DOUBLE, b DECIMAL(4, 2), c DECIMAL(3, 0), "
+     "d TIMESTAMP(3), e STRUCT<x INTEGER, y VARCHAR>) WITH ('b' = 'c')"),
+    ("EXPLAIN PLAN FOR SELECT a FROM t", "EXPLAIN SELECT a FROM t"),
 ]  # fmt: skip
 
 REFUSED = [
@@ -44,6 +55,8 @@ REFUSED = [
     ("SELECT INTERVAL '1' HOUR TO DAY", "42601", "a time span such as"),
     ("SELECT INTERVAL '1-2' YEAR TO MONTH", "42601", "a time span such as"),
     ("SELECT INTERVAL '1.5' DAY", "42601", "a whole number"),
+    ("SELECT a[1].5 FROM t", "42601", "',', a clause or the end of the query"),
+    ("CREATE CHANGELOG c (a INT, PRIMARY KEY (a) ENFORCED) WITH ('b' = 'c')", "42601", "',' or ')' after a column"),
     ("SELECT a FROM t FETCH FIRST 3", "42601", "ROWS ONLY"),
     ("SELECT a FROM t ORDER BY a FETCH FIRST 3 ROWS WITH TIES", "0A000", "WITH TIES"),
     ("SELECT 1 FROM s JOIN t ON a = b GROUP BY TUMBLE(ts, INTERVAL '1' DAY)", "0A000", "over one relation"),

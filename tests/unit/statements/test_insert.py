@@ -142,6 +142,27 @@ async def test_a_query_of_tables_closes_no_cycle_since_it_reads_them_before_it_w
     await shop.execute("RESTART QUERY second")
 
 
+async def test_listed_columns_are_those_that_a_query_writes(shop: Shop) -> None:
+    (row,) = await shop.execute("INSERT INTO a (z, x) SELECT x, z AS y FROM b")
+    assert "y" in str(row[3])
+    (query,) = shop.catalog.queries()
+    assert query.sql == "INSERT INTO a (z, x) SELECT x, z AS y FROM b"
+    assert "AS `z`" in str(query.plan)
+    for columns, state, place in (
+        ("z, x, w", "42703", "w"),
+        ("z, z, x", "42601", "z"),
+        ("z, x, y", "42P16", "z"),
+    ):
+        text = (
+            f"INSERT INTO a ({columns}) SELECT x, z AS y{', y AS v' if columns != 'z, x, y' else ''} FROM b"
+        )
+        with pytest.raises(UserError) as caught:
+            await shop.execute(text)
+        assert caught.value.state.value == state
+        assert caught.value.span is not None
+        assert text[caught.value.span.start : caught.value.span.end] == place
+
+
 async def test_the_answer_names_the_columns_that_are_left_out(shop: Shop) -> None:
     ((*_, summary, _path),) = await shop.execute("INSERT INTO b SELECT y FROM a")
     assert str(summary).endswith("writes shop.public.b; columns left NULL: x, z")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from headrace.core.names import Identifier, QualifiedName
+from sqlglot import exp
+
+from headrace.core.errors import UserError
+from headrace.core.names import Identifier, QualifiedName, printed
+from headrace.core.sqlstate import SqlState
 from headrace.sql.ast import Properties, Select, Statement
 from headrace.sql.cursor import Cursor
 from headrace.sql.grammar import QUERY_STARTS, accept_start, grammar, row_of_values, select, statement
@@ -32,11 +37,12 @@ def select_statement(cursor: Cursor) -> SelectStatement:
 
 @dataclass(frozen=True)
 class InsertInto(Statement):
-    """`INSERT INTO relation [WITH (…)] select`."""
+    """`INSERT INTO relation [(column, …)] [WITH (…)] select`; with `columns`, `select` names its columns after them."""
 
     name: QualifiedName
     properties: Properties
     select: Select
+    columns: tuple[Identifier, ...] = field(default=(), compare=False)
 
     def sql(self) -> str:
         return f"INSERT INTO {_target_text(self.name)}{self.properties.sql()} {self.select.sql()}"
@@ -64,7 +70,7 @@ class InsertValues(Statement):
 def insert_into(cursor: Cursor) -> InsertInto | InsertValues:
     name = cursor.qualified_name("the name of the relation")
     columns = _target_columns(cursor)
-    if columns or cursor.at("VALUES"):
+    if cursor.at("VALUES"):
         cursor.expect("VALUES")
         rows = [row_of_values(cursor)]
         while cursor.accept(","):
@@ -75,7 +81,22 @@ def insert_into(cursor: Cursor) -> InsertInto | InsertValues:
         raise cursor.error(
             "SELECT", hint="INSERT INTO … VALUES has no WITH: it writes as the relation declares."
         )
-    return InsertInto(*cursor.origin, name, properties, select(cursor))
+    chosen = select(cursor)
+    return InsertInto(
+        *cursor.origin, name, properties, _named(chosen, columns) if columns else chosen, columns
+    )
+
+
+def _named(query: Select, columns: Sequence[Identifier]) -> Select:
+    """Return `SELECT * FROM (query) AS written(column, …)`: a query whose columns have the names of the sink's."""
+    names = [exp.to_identifier(column.name, quoted=printed(column.name) != column.name) for column in columns]
+    for name, column in zip(names, columns, strict=True):
+        if column.span is not None:
+            span = column.span
+            name.meta.update(start=span.start, end=span.end - 1, line=span.line, col=span.column)
+    alias = exp.TableAlias(this=exp.to_identifier("written"), columns=names)
+    rows = exp.Subquery(this=query.expression, alias=alias)
+    return replace(query, expression=exp.Select(expressions=[exp.Star()], from_=exp.From(this=rows)))
 
 
 def _target_columns(cursor: Cursor) -> tuple[Identifier, ...]:
@@ -85,7 +106,15 @@ def _target_columns(cursor: Cursor) -> tuple[Identifier, ...]:
     cursor.expect("(")
     columns = [cursor.identifier("the name of a column")]
     while cursor.accept(","):
-        columns.append(cursor.identifier("the name of a column"))
+        column = cursor.identifier("the name of a column")
+        if any(column.name == other.name for other in columns):
+            raise UserError(
+                SqlState.SYNTAX_ERROR,
+                f"the column {column} is listed twice",
+                hint="List each column once.",
+                span=column.span,
+            )
+        columns.append(column)
     cursor.expect(")")
     return tuple(columns)
 
@@ -213,7 +242,7 @@ def explain_why(cursor: Cursor) -> ExplainWhy:
     return ExplainWhy(*cursor.origin, cursor.query_reference())
 
 
-@grammar("EXPLAIN", "EXPLAIN VERBOSE")
+@grammar("EXPLAIN", "EXPLAIN VERBOSE", "EXPLAIN PLAN FOR")
 def explain(cursor: Cursor) -> Explain:
     return Explain(*cursor.origin, _explained(cursor))
 

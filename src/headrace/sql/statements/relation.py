@@ -270,11 +270,15 @@ def _columns(cursor: Cursor) -> tuple[tuple[ColumnDefinition, ...], tuple[Identi
     columns: dict[str, ColumnDefinition] = {}
     primary_key: tuple[Identifier, ...] = ()
     while True:
+        if cursor.at("CONSTRAINT") and cursor.without(2).at("PRIMARY", "KEY", "("):
+            cursor.index += 2
         if cursor.at("PRIMARY", "KEY", "("):
             if primary_key:
                 raise cursor.error("one PRIMARY KEY")
             cursor.expect("PRIMARY", "KEY")
             primary_key = _key_columns(cursor)
+            # Flink's only mode; no key is enforced here either.
+            cursor.accept("NOT", "ENFORCED")
         elif cursor.at("WATERMARK", "FOR"):
             raise cursor.error("the name of a column", hint=remedy(Place.COLUMN, "WATERMARK"))
         else:
