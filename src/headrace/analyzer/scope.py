@@ -127,6 +127,8 @@ class Scope:
         )
         shown = ", ".join(printed(item) for item in known[:20])
         alias = remedy(Place.NAME, "ALIAS") if name in self.aliases else None
+        if name.startswith("row") and qualifier is None:
+            alias = alias or remedy(Place.NAME, name)
         return UserError(
             SqlState.UNDEFINED_COLUMN,
             f"the column {printed(name)} does not exist{where}",

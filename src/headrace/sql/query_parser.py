@@ -199,6 +199,7 @@ class QueryParser(SourceParser):
         next_word = cursor.token.text.upper()
         close = nearest(next_word, _CLAUSES, count=1)
         hint: Remedy | str | None = did_you_mean(close) if close and close[0] != next_word else None
+        hint = hint or remedy(Place.CLAUSE, f"{alias.text} {next_word}")
         if hint is None and is_alias and cursor.word() is not None:
             hint = "Columns are separated by commas."
         raise cursor.error("',', a clause or the end of the query", hint=hint)

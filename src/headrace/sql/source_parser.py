@@ -373,6 +373,7 @@ class SourceParser(ExpressionParser):
         if cursor.accept("WITHIN"):
             join.meta["within_ms"] = cursor.duration()
             self._retreat(cursor.index)
+            self._refuse_clauses_of_other_dialects()
             if self.cursor.at("WITH", "("):
                 self._parse_source_properties(join.this)
 
