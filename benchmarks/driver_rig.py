@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
-
 from benchmarks.records import PARTITIONS
 from benchmarks.rig import Rig
 from headrace.planner.physical import SparkPlan, WriteEntity
+from headrace.testing.processes import running_after
 from tests.driver.control import DriverControl
 
 RECORDS_PER_BATCH = 50_000
@@ -36,7 +35,7 @@ class DriverRig:
         """End the driver."""
         processes = self._driver.processes()
         self._driver.close()
-        psutil.wait_procs(processes, timeout=60)
+        running_after(processes, 60)
 
     def cpu_s(self) -> float:
         """Return the processor time of the driver's processes so far, without executors of a cluster."""

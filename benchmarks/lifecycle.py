@@ -19,6 +19,7 @@ from benchmarks.records import PARTITIONS, Receiver, SteadyProducer, preload
 from benchmarks.rig import Figures, Rig, resident_mb
 from benchmarks.shapes import orders, orders_definition
 from harness.process import HeadraceProcess
+from headrace.testing.processes import running_after
 
 RATE = 200
 BUSY_RATE = 1000
@@ -190,7 +191,7 @@ def _kill_driver(server: HeadraceProcess) -> None:
     killed = [java] if driver is None else [driver, java]
     for process in killed:
         process.kill()
-    psutil.wait_procs(killed, timeout=10)
+    running_after(killed, 10)
 
 
 def _memory(server: HeadraceProcess) -> Figures:

@@ -24,6 +24,7 @@ from headrace.runtime.extension import pyspark_folder
 from headrace.runtime.guard import guarded
 from headrace.runtime.java import further_java_options, java_command, spark_java
 from headrace.runtime.ports import free_port
+from headrace.testing.processes import running_after
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -127,7 +128,7 @@ class SparkCluster:
         """kill -9 of a worker; its executors end by themselves when they notice, and `start_worker` starts another."""
         executors = self.executors(number)
         self._kill(f"worker-{number}")
-        psutil.wait_procs(executors, timeout=PATIENCE_S)
+        running_after(executors, PATIENCE_S)
 
     def processes(self, number: int) -> list[psutil.Process]:
         """The JVM of a worker, its executors and their Python processes."""
@@ -157,7 +158,7 @@ class SparkCluster:
             process = self._processes.pop(name)
             process.terminate()
             _ended(process)
-        _, alive = psutil.wait_procs(executors, timeout=PATIENCE_S)
+        alive = running_after(executors, PATIENCE_S)
         assert not alive, f"executors that run on after the end of their workers: {alive}"
 
     def _write_java(self) -> None:

@@ -15,6 +15,7 @@ import psutil
 from harness.flink.installation import installed
 from harness.patience import PATIENCE_S
 from headrace.runtime.java import java_runtime
+from headrace.testing.processes import running_after
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -107,7 +108,7 @@ class Flink:
         with suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait(PATIENCE_S)
-        _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
+        alive = running_after(started, PATIENCE_S)
         for process in alive:
             process.kill()
 

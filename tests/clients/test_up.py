@@ -17,6 +17,7 @@ import pytest
 
 from harness.folders import paths_below
 from harness.patience import PATIENCE_S
+from headrace.testing.processes import running_after
 
 pytestmark = pytest.mark.spark
 
@@ -73,7 +74,7 @@ def test_a_first_start_makes_a_token_the_next_one_resumes_and_a_given_one_replac
         out, _ = process.communicate(timeout=PATIENCE_S)
     assert out == ""
     assert process.returncode == 0
-    _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
+    alive = running_after(started, PATIENCE_S)
     assert not alive
     with server(folder) as (_, url):
         assert (folder / "token").read_text().strip() == token

@@ -29,6 +29,7 @@ from headrace.engine.protocol import PoolSlots
 from headrace.formats.json import Json
 from headrace.planner.physical import SparkPlan, WriteEntity
 from headrace.runtime.ports import free_port
+from headrace.testing.processes import running_after
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, read, sql, watermark, write
 
@@ -116,7 +117,7 @@ class Pipeline:
         processes = self.driver.processes()
         for process in processes:
             process.kill()
-        psutil.wait_procs(processes, timeout=PATIENCE_S)
+        running_after(processes, PATIENCE_S)
         self.driver.close()
 
     def finished(self) -> int:
@@ -307,7 +308,7 @@ def test_nothing_is_lost_or_doubled_if_the_network_between_driver_and_workers_fa
         executors = cluster.executors()
         for proxy in proxies:
             proxy.cut()
-        psutil.wait_procs(executors, timeout=PATIENCE_S)
+        running_after(executors, PATIENCE_S)
         assert pipeline.rows().total() < EXPECTED.total()
         for proxy in proxies:
             proxy.restore()

@@ -13,6 +13,7 @@ import pytest
 from harness.patience import PATIENCE_S, until
 from harness.spark_cluster import SparkCluster
 from harness.strangers import REFUSALS, STRANGERS, reply_to
+from headrace.testing.processes import running_after
 from tests.driver.control import DriverControl
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("tests/cluster")]
@@ -49,7 +50,7 @@ def test_every_port_is_known_and_refuses_strangers(cluster: SparkCluster, tmp_pa
     finally:
         processes = driver.processes()
         driver.close()
-        psutil.wait_procs(processes, timeout=PATIENCE_S)
+        running_after(processes, PATIENCE_S)
     assert cluster.secret not in cluster.logs() + driver.log()
 
 

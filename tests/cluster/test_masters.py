@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.patience import PATIENCE_S
 from harness.spark_cluster import SparkCluster
+from headrace.testing.processes import running_after
 from tests.driver.control import DriverControl
 
 pytestmark = [
@@ -38,8 +38,8 @@ def test_a_driver_ends_with_the_reason_when_its_master_was_started_again(
         executor.wait(PATIENCE_S)
         assert driver.process.wait(PATIENCE_S) == 1
         log = (tmp_path / "driver.log").read_text()
-        assert not psutil.wait_procs(processes, timeout=PATIENCE_S)[1], "the JVM runs on"
+        assert not running_after(processes, PATIENCE_S), "the JVM runs on"
         assert f"the Spark master {cluster.master} no longer knows the application of the compute pool" in log
     finally:
         driver.close()
-        psutil.wait_procs(processes, timeout=PATIENCE_S)
+        running_after(processes, PATIENCE_S)

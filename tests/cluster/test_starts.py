@@ -11,7 +11,6 @@ import venv
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from harness.patience import PATIENCE_S
@@ -19,6 +18,7 @@ from harness.spark_cluster import SparkCluster
 from headrace.engine.pool_properties import Cluster
 from headrace.engine.protocol import DRIVER_FAILED
 from headrace.runtime.ports import free_port
+from headrace.testing.processes import running_after
 from tests.driver.control import DriverControl
 
 pytestmark = [
@@ -160,7 +160,7 @@ def test_a_pool_for_which_no_slot_is_free_says_so_and_leaves_the_others_alone(
     finally:
         processes = first.processes()
         first.close()
-        psutil.wait_procs(processes, timeout=PATIENCE_S)
+        running_after(processes, PATIENCE_S)
 
 
 def test_a_host_name_that_the_workers_do_not_know_is_resolved_by_the_driver(
@@ -184,7 +184,7 @@ def test_a_host_name_that_the_workers_do_not_know_is_resolved_by_the_driver(
     finally:
         processes = driver.processes()
         driver.close()
-        psutil.wait_procs(processes, timeout=PATIENCE_S)
+        running_after(processes, PATIENCE_S)
 
 
 def test_a_driver_with_another_secret_is_refused_by_the_master(cluster: SparkCluster, tmp_path: Path) -> None:

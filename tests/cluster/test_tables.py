@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.kafka import KafkaClient
@@ -16,6 +15,7 @@ from harness.s3 import S3Client
 from harness.spark_cluster import SparkCluster
 from headrace.connectors.checkpoint_bucket import Login
 from headrace.connectors.checkpoint_store import store_at
+from headrace.testing.processes import running_after
 from tests.stores.pipeline import TablePipeline
 
 pytestmark = [
@@ -65,6 +65,6 @@ def test_nothing_is_lost_or_doubled_when_executor_and_driver_are_killed_inside_b
         time.sleep(1)
         assert not checkpoint.names("commits")
         executor.kill()
-        psutil.wait_procs([executor], timeout=PATIENCE_S)
+        running_after([executor], PATIENCE_S)
 
     pipeline.check_death(meanwhile=kill_executor)

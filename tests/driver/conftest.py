@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S
+from headrace.testing.processes import running_after
 from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE
@@ -26,7 +26,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverControl]:
     yield control
     processes = control.processes()
     control.close()
-    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
+    alive = running_after(processes, PATIENCE_S)
     assert not alive, "a driver whose server is gone must leave no process"
 
 

@@ -32,6 +32,7 @@ from harness.kubernetes.namespace import files_of
 from harness.patience import PATIENCE_S
 from headrace.core.settings import SECRETS
 from headrace.engine.kubernetes.pods import BUCKET_FILE
+from headrace.testing.processes import running_after
 from tests.unit.engine.kubernetes_api import ACCOUNT, Manifest, StandInApi
 
 Api = StandInApi | Namespace
@@ -231,7 +232,7 @@ def _kill(running: RunningPod) -> None:
 
 def wait_for_none(processes: list[psutil.Process]) -> None:
     """Return when all processes have ended."""
-    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
+    alive = running_after(processes, PATIENCE_S)
     assert not alive
 
 

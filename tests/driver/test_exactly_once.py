@@ -19,6 +19,7 @@ from harness.faults import some
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S
 from headrace.planner.physical import SparkPlan
+from headrace.testing.processes import running_after
 from headrace.testing.topics import Pair
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan, read, results, sql, watermark, write
@@ -30,8 +31,7 @@ PER_BATCH = 4_000
 
 
 def _gone(processes: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(processes, timeout=PATIENCE_S)
-    return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+    return not running_after(processes, PATIENCE_S)
 
 
 def _values(records: list[Pair]) -> Counter[int]:

@@ -21,6 +21,7 @@ from harness.process import HeadraceProcess
 from headrace.connectors.kafka.connection import REFUSED_TIMEOUT_S
 from headrace.runtime.kafka_broker import KafkaBroker
 from headrace.testing.door import RestDoor
+from headrace.testing.processes import running_after
 from headrace.testing.runner import StatementError
 from tests.faults.workload import Workload
 
@@ -96,7 +97,7 @@ def _kill_jvm(scene: Scene) -> None:
     """The driver's Python cannot continue, and reports that."""
     driver = [psutil.Process(pid) for pid in scene.server.driver_pids()]
     scene.server.kill_jvm()
-    _, alive = psutil.wait_procs(driver, timeout=PATIENCE_S)
+    alive = running_after(driver, PATIENCE_S)
     assert not alive
     query = scene.workload.queries[0]
     until(lambda: "JVM of Spark was killed by signal 9" in scene.events(query), lambda: scene.events(query))

@@ -23,6 +23,7 @@ from harness.postgresql import PostgresServer
 from harness.process import HeadraceProcess
 from headrace.runtime.kafka_broker import KafkaBroker
 from headrace.testing.door import RestDoor
+from headrace.testing.processes import running_after
 from tests.faults.grid import Grid
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.faults]
@@ -90,7 +91,7 @@ def _kill_driver(scene: Scene) -> None:
 def _kill_jvm(scene: Scene) -> None:
     drivers = [psutil.Process(pid) for pid in scene.server.driver_pids()]
     scene.server.kill_jvm()
-    _, alive = psutil.wait_procs(drivers, timeout=PATIENCE_S)
+    alive = running_after(drivers, PATIENCE_S)
     assert not alive
 
 

@@ -21,6 +21,7 @@ from harness.patience import PATIENCE_S, until
 from harness.postgresql import PostgresServer
 from harness.process import HeadraceProcess
 from headrace.testing.door import RestDoor
+from headrace.testing.processes import running_after
 from headrace.testing.runner import StatementError
 from tests.faults.workload import ONCE, PARTITIONS, SELECTS, SteadyProducer
 
@@ -97,11 +98,8 @@ def taken_over(struck: Member, other: Member, number: int) -> None:
     seconds = time.monotonic() - began
     sys.stdout.write(f"{signal.Signals(number).name}: the other server leads after {seconds:.1f} s\n")
     # Two sets of drivers would write the same checkpoints.
-    alive = [
-        process for process in drivers if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    ]
     assert drivers
-    assert not alive
+    assert not running_after(drivers, 0)
     if number != signal.SIGTERM:
         assert seconds < TAKEOVER_S
     if number == signal.SIGSTOP:
@@ -168,7 +166,7 @@ def test_a_leader_without_its_database_ends_and_the_other_server_leads_when_it_i
     database.stop()
     assert leader.exit_code() == 1
     sys.stdout.write(f"the leader ends {time.monotonic() - began:.1f} s after its database\n")
-    psutil.wait_procs(drivers, timeout=PATIENCE_S)
+    running_after(drivers, PATIENCE_S)
     assert not any(process.is_running() for process in drivers)
     assert not other.leads
     database.start()

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from harness.databricks import Workspace
 from harness.kafka import KafkaClient
 from harness.patience import PATIENCE_S, until
 from harness.snowflake import SnowflakeServer
 from headrace.formats.types import name_sql
 from headrace.planner.physical import Column, DecodeRows, ReadEntity, SparkPlan, SqlTransform, WriteRows
+from headrace.testing.processes import running_after
 from tests.driver.control import DriverControl
 from tests.driver.plans import STORE, plan
 from tests.stores.sinks import SINKS, Sink
@@ -111,7 +110,7 @@ class TablePipeline:
             survivor.stop(self.query)
         finally:
             survivor.close()
-            psutil.wait_procs(processes, timeout=PATIENCE_S)
+            running_after(processes, PATIENCE_S)
         assert self.sink.rows() == self._rows
         self.death.check(self._server, self.sink, self.query)
 

@@ -18,6 +18,7 @@ import psutil
 from headrace.runtime.guard import guarded
 from headrace.runtime.ports import free_port
 from headrace.testing.patience import Patience
+from headrace.testing.processes import running_after
 from headrace.testing.script import ExpectationError
 
 _GREETINGS = ("headrace ready http", "headrace standby http")
@@ -131,7 +132,7 @@ class ServerProcess:
         for stream in (guard.stdin, guard.stdout):
             if stream:
                 stream.close()
-        _, alive = psutil.wait_procs(processes, timeout=self.patience.seconds)
+        alive = running_after(processes, self.patience.seconds)
         if alive:
             raise ExpectationError(f"still running after the server ended: {alive}")
 
