@@ -123,7 +123,7 @@ def test_what_a_server_that_stands_by_accepts_is_known() -> None:
         "DESCRIBE": {*described.split(), "BEGIN", "CREATE", "INSERT", "SELECT", "WITH", "("},
         "CAN": {"I", "ROLE"},
         "USE": {"COMPUTE_POOL", "DATABASE", "ORGANIZATION", "ROLE", "SCHEMA", "STORE"},
-        "EXPLAIN": {"", "VERBOSE", "WHY"},
+        "EXPLAIN": {"", "PLAN_FOR", "VERBOSE", "WHY"},
     }
     known = {
         first: {"_".join(words[1:]) for words in GRAMMAR if words[0] == first}
