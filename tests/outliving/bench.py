@@ -20,6 +20,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.kubernetes.kept import KeptPod
 from headrace.engine.pool_properties import CHECKPOINTS, EXECUTORS, MASTER
 from headrace.runtime.ports import free_port
+from headrace.testing.processes import running_after
 from tests.driver.kubelet import Kubelet
 from tests.unit.engine.conftest import Bench, whole_lines
 from tests.unit.engine.kubernetes_api import StandInApi
@@ -151,6 +152,6 @@ class PodBench(OutlivingBench):
 def lives(pid: int) -> bool:
     """True if a process lives."""
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return bool(running_after([psutil.Process(pid)], 0))
     except psutil.NoSuchProcess:
         return False

@@ -27,5 +27,7 @@ def running_after(processes: Iterable[psutil.Process], seconds: float) -> list[p
 
 def _runs(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        # The first thread of a process that is killed may have ended before the others.
+        is_over = process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+        return process.is_running() and not is_over
     return False

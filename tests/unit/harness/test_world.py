@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.patience import until
+from harness.patience import PATIENCE_S
 from harness.world import World, address
+from headrace.testing.processes import running_after
 
 ROOT = Path(__file__).parents[3]
 LEADS = """
@@ -30,7 +31,7 @@ def test_it_ends_with_the_process_that_leads_the_run() -> None:
         assert leader.stdout is not None
         world = psutil.Process(int(leader.stdout.readline()))
         leader.kill()
-    until(lambda: not world.is_running() or world.status() == psutil.STATUS_ZOMBIE, "the world to end")
+    assert not running_after([world], PATIENCE_S)
 
 
 def test_a_server_that_does_not_start_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from harness.patience import PATIENCE_S
 from headrace.runtime.guard import guarded
+from headrace.testing.processes import running_after
 
 SAYS_ITS_PID = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 IGNORES_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SAYS_ITS_PID
@@ -45,14 +45,7 @@ def test_the_command_is_killed_when_the_lease_is_over(content: bytes | None, tmp
         else:
             lease.write_bytes(content)
         assert guard.wait(PATIENCE_S) == -9
-        _wait_until_gone(process)
-
-
-def _wait_until_gone(process: psutil.Process) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, "the guarded command still runs"
-        time.sleep(0.02)
+        assert not running_after([process], PATIENCE_S)
 
 
 def test_a_command_that_outlives_its_parent_ends_with_its_lease(tmp_path: Path) -> None:
@@ -70,7 +63,7 @@ def test_a_command_that_outlives_its_parent_ends_with_its_lease(tmp_path: Path) 
             guard.wait(0.5)
         lease.write_bytes(struct.pack("d", 1.0))
         assert guard.wait(PATIENCE_S) == -9
-        _wait_until_gone(process)
+        assert not running_after([process], PATIENCE_S)
 
 
 def test_the_command_ends_when_the_pipe_closes() -> None:
@@ -78,28 +71,28 @@ def test_the_command_ends_when_the_pipe_closes() -> None:
         assert guard.stdin is not None
         guard.stdin.close()
         assert guard.wait(PATIENCE_S) == 128 + 15
-        _wait_until_gone(command)
+        assert not running_after([command], PATIENCE_S)
 
 
 def test_the_command_ends_when_the_guard_is_asked_to() -> None:
     with _running(SAYS_ITS_PID) as (guard, command):
         guard.terminate()
         assert guard.wait(PATIENCE_S) == 128 + 15
-        _wait_until_gone(command)
+        assert not running_after([command], PATIENCE_S)
 
 
 def test_a_command_that_ignores_the_request_is_killed_after_the_grace() -> None:
     with _running(IGNORES_SIGTERM, grace_s=0.2) as (guard, command):
         guard.terminate()
         assert guard.wait(PATIENCE_S) == 128 + 9
-        _wait_until_gone(command)
+        assert not running_after([command], PATIENCE_S)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's signal at a parent's death is Linux's own")
 def test_the_command_ends_when_the_guard_is_killed() -> None:
     with _running(SAYS_ITS_PID) as (guard, command):
         guard.kill()
-        _wait_until_gone(command)
+        assert not running_after([command], PATIENCE_S)
 
 
 def test_the_exit_code_is_that_of_the_command() -> None:
