@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
@@ -28,10 +27,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 ROWS = 20_000
 PER_BATCH = 4_000
-
-
-def _gone(processes: list[psutil.Process]) -> bool:
-    return not running_after(processes, PATIENCE_S)
 
 
 def _values(records: list[Pair]) -> Counter[int]:
@@ -72,7 +67,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
     killed = run("killed", {"HEADRACE_FAIL_POINT": place})
     processes = killed.processes()
     assert killed.process.wait(PATIENCE_S) == -signal.SIGKILL
-    assert _gone(processes)
+    assert not running_after(processes, PATIENCE_S)
     killed.close()
     before = _values(kafka.consume(target))
     assert 0 < sum(before.values()) < ROWS
@@ -92,7 +87,7 @@ def test_nothing_is_lost_or_doubled_when_the_driver_is_killed(
         assert any("java" in process.name() for process in processes)
         os.kill(survivor.process.pid, last)
         survivor.process.wait(PATIENCE_S)
-        assert _gone(processes)
+        assert not running_after(processes, PATIENCE_S)
     finally:
         survivor.close()
 
@@ -129,7 +124,7 @@ def test_a_window_on_arrival_time_is_the_same_after_a_kill_and_closes_without_an
     processes = killed.processes()
     for process in processes:
         process.kill()
-    assert _gone(processes)
+    assert not running_after(processes, PATIENCE_S)
     killed.close()
     read_ms = json.loads(offsets.read_text().splitlines()[1])["batchTimestampMs"]
     survivor = run("survivor")

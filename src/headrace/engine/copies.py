@@ -66,12 +66,12 @@ class Copies:
         while (answer := await self._of_driver(query, target, hold)) is None or not answer.is_running:
             # A driver that has ended may have left a part.
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
-            if not hold or self._driver_of(query.id) is None:
+            if not (hold and self._driver_of(query.id)):
                 last = await asyncio.to_thread(self._at_rest, query, target)
-                if not hold or self._driver_of(query.id) is None:
-                    return replace(
-                        last, is_final=not query.should_run or query.actual_state is QueryState.ERRORED
-                    )
+                # The query may have been sent to a driver during the copy.
+                if not (hold and self._driver_of(query.id)):
+                    is_final = not query.should_run or query.actual_state is QueryState.ERRORED
+                    return replace(last, is_final=is_final)
                 await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
             # A driver has the query and does not run it yet: it cannot be held, and will write batches that a copy would lack.
             if time.monotonic() > deadline:
