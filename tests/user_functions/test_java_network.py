@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from harness.patience import PATIENCE_S
-from headrace.engine.functions.commands import _SYSTEM
+from headrace.engine.functions.commands import _SYSTEM, launching
 from headrace.engine.functions.egress_proxy import EgressProxy
 from headrace.engine.functions.protocol import CallError, WorkerEnded
-from headrace.runtime import confined
 from headrace.runtime.confined import SUPERVISED
 from tests.user_functions.caller import Called
 from tests.user_functions.web_server import web_server
@@ -127,7 +126,7 @@ def test_the_kernel_keeps_a_supervised_process_from_every_other_way_to_connect()
             "proxy": proxy.address(),
             "destinations": [f"127.0.0.1:{port}"],
         }
-        command = [sys.executable, "-I", "-S", confined.__file__, json.dumps(launch)]
+        command = launching(launch)
         answer = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert answer.returncode == 0, answer.stderr
         results = json.loads(answer.stdout)

@@ -1,19 +1,21 @@
 """Commands of workers of functions, on the machine of this process: the server's, or that of an executor of a cluster.
 
-Each function returns the argument of `runtime/confined.py`, but for `confined`: the command, the files that it may read, and the limit of
-its memory.
+`of_java` and `of_python` return the argument of `runtime/confined.py`, but for `confined`: the command, the files that it may read, and the
+limit of its memory. `launching` returns the command of that program.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import pyarrow
 
+from headrace.runtime import confined
 from headrace.runtime.extension import pyspark_folder
 from headrace.runtime.java import java_runtime
 
@@ -110,3 +112,8 @@ def of_python(
         ],
         "memory_mb": memory_mb + _PYTHON_OVERHEAD_MB,
     }
+
+
+def launching(worker: Mapping[str, object]) -> list[str]:
+    """Return the command of the program that confines a worker, and becomes it."""
+    return [sys.executable, "-I", "-S", confined.__file__, json.dumps(worker)]

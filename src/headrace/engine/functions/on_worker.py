@@ -11,7 +11,6 @@ from the server's machine.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
 import socket
@@ -85,7 +84,9 @@ def run_with_proxy(code: SentCode, worker: dict[str, object]) -> int:
         listener.bind(f"{folder}/s")
         listener.listen(1)
         listener.settimeout(_START_S)
-        process = subprocess.Popen(_command({**worker, "proxy": f"{folder}/s"}), preexec_fn=_end_with_parent)
+        process = subprocess.Popen(
+            commands.launching({**worker, "proxy": f"{folder}/s"}), preexec_fn=_end_with_parent
+        )
         # The frames are the worker's alone: its caller sees its end by them.
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
@@ -93,10 +94,6 @@ def run_with_proxy(code: SentCode, worker: dict[str, object]) -> int:
     connection.setblocking(True)
     threading.Thread(target=serve, args=(connection, Egress(tuple(code.egress))), daemon=True).start()
     return process.wait()
-
-
-def _command(worker: dict[str, object]) -> list[str]:
-    return [sys.executable, "-I", "-S", confined.__file__, json.dumps(worker)]
 
 
 def _end_with_parent() -> None:
@@ -120,7 +117,7 @@ def main() -> None:
         return
     if code.is_confined and code.destinations:
         sys.exit(run_with_proxy(code, worker))
-    os.execv(sys.executable, _command(worker))  # noqa: S606 - a program of this package
+    os.execv(sys.executable, commands.launching(worker))  # noqa: S606 - a program of this package
 
 
 if __name__ == "__main__":

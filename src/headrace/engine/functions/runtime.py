@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import json
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +37,6 @@ log = structlog.get_logger()
 _GROUP = "functions"
 _IDLE_MAX = 4
 _IDLE_S = 60.0
-_SCRIPT = confined.__file__
 _ON_WORKER = "headrace.engine.functions.on_worker"
 
 
@@ -189,7 +186,7 @@ class FunctionRuntime:
                 "destinations": function.egress,
                 "network": network,
             }
-        return self._called(function, scope, [sys.executable, "-I", "-S", _SCRIPT, json.dumps(launch)])
+        return self._called(function, scope, commands.launching(launch))
 
     def files(self, functions: Sequence[UserFunction], target: Target) -> dict[str, str]:
         """Return the files that executors of a cluster need for these functions, by name, in base64; none of another target.
